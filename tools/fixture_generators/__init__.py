@@ -1,0 +1,1 @@
+"""Generators of the files under fixtures/; tools/make_fixtures.py runs them."""

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "tessera/base/check.h"
+#include "tessera/environment.h"
 
 namespace tessera::base {
 namespace {
@@ -34,3 +35,11 @@ std::optional<std::string> env(const char* name) {
 }
 
 }  // namespace tessera::base
+
+std::vector<std::pair<std::string, std::string>> tessera::environment_variables() {
+  std::vector<std::pair<std::string, std::string>> variables;
+  for (const base::EnvVariable& variable : base::env_variables()) {
+    variables.emplace_back(variable.name, variable.meaning);
+  }
+  return variables;
+}

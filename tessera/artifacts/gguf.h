@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,7 +30,7 @@ struct GgufTensor {
   std::string name;
   GgufType type;
   std::vector<int64_t> shape;       // row-major, as NumPy and MLX have it: [out, in]
-  std::span<const std::byte> data;  // inside the file's bytes
+  std::span<const std::byte> data;  // inside the file's bytes, aligned to 8 bytes or more in them
 };
 
 /// A metadata value. Numbers keep their width class; arrays are homogeneous.
@@ -43,7 +44,7 @@ class GgufFile {
   /// Parses and validates a whole file held in `bytes`; `origin` names it in messages.
   /// Throws InvalidArtifact naming `origin` and the key or tensor on: wrong magic or version, any
   /// length beyond the file, unknown metadata type, nested arrays, duplicate keys or tensor names,
-  /// bad alignment, more than 4 dimensions, a row that is no multiple of the block, size overflow, a
+  /// bad alignment, more than 4 axes, an axis of 0 or above 2^31 - 1, a row that is no multiple of the block, size overflow, a
   /// range outside the file, overlapping tensors. Throws Unsupported naming the tensor and its type
   /// number for a format outside GgufType.
   static GgufFile parse(std::span<const std::byte> bytes, const std::string& origin);
@@ -51,6 +52,10 @@ class GgufFile {
   /// Adds the tensors of another part of a split model (`split.count`, `split.no`).
   /// Throws InvalidArtifact on a duplicate tensor or parts that do not belong together.
   void merge(GgufFile part);
+
+  /// Throws InvalidArtifact when parts of a split model have not been merged yet, or when the parts
+  /// together do not hold the number of tensors the first one states.
+  void check_complete() const;
 
   const std::string& origin() const { return origin_; }
   const std::map<std::string, GgufTensor, std::less<>>& tensors() const { return tensors_; }
@@ -68,6 +73,7 @@ class GgufFile {
 
  private:
   std::string origin_;
+  std::set<int64_t> merged_parts_;  // split.no of every part, once one has been merged
   std::map<std::string, GgufTensor, std::less<>> tensors_;
   std::map<std::string, GgufValue, std::less<>> metadata_;
 };

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "tessera/artifacts/gguf.h"
@@ -26,12 +27,21 @@ std::optional<AffineForm> affine_form(GgufType type);
 /// codes   n * bits / 32 words; element i occupies bits [i * bits, (i + 1) * bits) of the stream
 /// scales, biases   n / 32 values: IEEE float16 bit patterns, or float32 when has_f32_scales
 /// REQUIRES: affine_form(type); spans of exactly these sizes (bytes for scales and biases).
-/// Exact: scale * code + bias equals the format's own value in real arithmetic, except where a
-/// float16 bias overflows; then InvalidArtifact is thrown.
+/// Exact: scale * code + bias equals the format's own value in real arithmetic.
+/// Throws InvalidArtifact naming the block when a scale or bias is not finite, a float16 bias that
+/// overflows included.
 void repack_affine(GgufType type, std::span<const std::byte> blocks, std::span<uint32_t> codes,
                    std::span<std::byte> scales, std::span<std::byte> biases);
 
 /// Dequantizes `n` elements of any format to float32 in ggml's order of operations.
+/// REQUIRES: whole blocks; `values` holds exactly their elements.
 void dequantize_blocks(GgufType type, std::span<const std::byte> blocks, std::span<float> values);
+
+/// Scale and minimum, six bits each, of one group of 32 in Q4_K's and Q5_K's 12 packed bytes.
+struct SubScale {
+  int scale;
+  int minimum;
+};
+SubScale k_sub_scale(const std::byte* scales, int group);
 
 }  // namespace tessera::artifacts

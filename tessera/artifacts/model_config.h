@@ -15,7 +15,9 @@ class GgufFile;
 
 /// How rotary frequencies are stretched beyond the trained context.
 struct RopeScaling {
-  std::string kind = "default";          // default, linear, dynamic, llama3, yarn, longrope, ...
+  // default, linear, dynamic, llama3, yarn, longrope, ..., or "factors": a GGUF file that brings one
+  // divisor per frequency in its tensor rope_freqs.weight (what llama3 scaling becomes there)
+  std::string kind = "default";
   double factor = 1.0;                   // stretch of the context
   double low_freq_factor = 1.0;          // llama3: wavelengths above original / low are stretched
   double high_freq_factor = 4.0;         // llama3: wavelengths below original / high are kept
@@ -58,7 +60,8 @@ struct ModelConfig {
   std::string hidden_activation = "silu";
   bool attention_bias = false;            // q, k, v and o projections carry a bias
   bool mlp_bias = false;
-  bool tie_word_embeddings = false;
+  bool tie_word_embeddings = false;       // the head is the embedding
+  bool is_tie_stated = false;             // false: the file does not say; tied if there is no head
   std::string dtype;                      // dtype the weights were published in, "" if unsaid
   QuantizationConfig quantization;
   std::vector<int32_t> eos_token_ids;     // of config.json and generation_config.json together
@@ -69,11 +72,15 @@ struct ModelConfig {
 /// not empty. `origin` names the folder in messages.
 /// Throws InvalidArtifact naming the field on anything missing, of the wrong type or out of range
 /// (sizes are bounded so that products cannot overflow, n_heads % n_kv_heads == 0, even rope_dims).
+/// Throws Unsupported for a `quantization_config` of another toolkit (GPTQ, AWQ, ...) or modes and
+/// bits that MLX does not know. `model_type` is the one of `text_config` where that has one.
 /// It does not decide whether the architecture is supported: models/registry does.
 ModelConfig parse_model_config(std::string_view config_json, std::string_view generation_config_json,
                                const std::string& origin);
 
-/// The same from GGUF metadata (`general.architecture` and `<architecture>.*`).
+/// The same from GGUF metadata (`general.architecture` and `<architecture>.*`) and the tensor table:
+/// no output.weight means tied. The architecture is taken as the model type; the hidden activation is
+/// not in the file and stays "silu". Throws Unsupported where layers differ in size.
 ModelConfig parse_model_config(const GgufFile& file);
 
 }  // namespace tessera::artifacts

@@ -8,6 +8,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tessera::artifacts {
@@ -23,7 +24,7 @@ struct SafetensorsEntry {
   std::string name;
   ElementType type;
   std::vector<int64_t> shape;       // [] is a scalar
-  std::span<const std::byte> data;  // inside the file's bytes
+  std::span<const std::byte> data;  // inside the file's bytes; may be unaligned for its type
 };
 
 struct SafetensorsFile {
@@ -35,7 +36,8 @@ struct SafetensorsFile {
 /// Throws InvalidArtifact naming `origin` and the tensor when: the file is shorter than its header
 /// says, the header is not JSON of the expected form, a dtype is unknown, dtype x shape differs from
 /// the byte range, a range leaves the file, two ranges overlap, bytes are left over or unused
-/// between tensors, a size overflows, or a name appears twice.
+/// between tensors, a size overflows, an axis exceeds 2^31 - 1, or a name appears twice.
+/// Throws Unsupported naming the tensor for a dtype of the format outside ElementType (8-bit floats).
 SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::string& origin);
 
 /// Parses model.safetensors.index.json: tensor name -> shard file name.

@@ -1,0 +1,482 @@
+//! The parts of Python that chat templates rely on and `minijinja` does not have: how values are
+//! printed, `json.dumps`, methods of `str`, `strftime`. Templates are written for
+//! `transformers` (`utils/chat_template_utils.py`), so that is what is followed.
+
+use std::fmt::Write;
+
+use minijinja::value::{from_args, Kwargs, Rest, ValueKind};
+use minijinja::{Error, ErrorKind, State, Value};
+
+/// Nesting beyond this is refused; it bounds the native stack.
+const MAX_DEPTH: usize = 100;
+
+/// Appends `value` as Python's `str()` prints it.
+pub fn write_str(out: &mut String, value: &Value) -> Result<(), Error> {
+    match value.kind() {
+        ValueKind::Undefined => Ok(()),
+        ValueKind::String => {
+            out.push_str(value.as_str().unwrap_or_default());
+            Ok(())
+        }
+        _ => write_repr(out, value, 0),
+    }
+}
+
+/// Appends `value` as Python's `repr()` prints it.
+fn write_repr(out: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
+    if depth > MAX_DEPTH {
+        return Err(Error::new(ErrorKind::InvalidOperation, "value is nested too deeply"));
+    }
+    match value.kind() {
+        ValueKind::Undefined => out.push_str("Undefined"),
+        ValueKind::None => out.push_str("None"),
+        ValueKind::Bool => out.push_str(if value.is_true() { "True" } else { "False" }),
+        ValueKind::String => string_repr(out, value.as_str().unwrap_or_default()),
+        ValueKind::Number if !value.is_integer() => out.push_str(&float_repr(float(value)?)),
+        ValueKind::Seq => {
+            let tuple = value.is_tuple();
+            out.push(if tuple { '(' } else { '[' });
+            let mut count = 0;
+            for item in value.try_iter()?.checked() {
+                if count > 0 {
+                    out.push_str(", ");
+                }
+                write_repr(out, &item?, depth + 1)?;
+                count += 1;
+            }
+            if tuple && count == 1 {
+                out.push(',');
+            }
+            out.push(if tuple { ')' } else { ']' });
+        }
+        ValueKind::Map if value.as_object().is_some_and(|o| o.is_enumerable_map()) => {
+            out.push('{');
+            for (index, key) in value.try_iter()?.checked().enumerate() {
+                let key = key?;
+                if index > 0 {
+                    out.push_str(", ");
+                }
+                write_repr(out, &key, depth + 1)?;
+                out.push_str(": ");
+                write_repr(out, &value.get_item(&key)?, depth + 1)?;
+            }
+            out.push('}');
+        }
+        _ => write!(out, "{value}").map_err(|_| Error::from(ErrorKind::WriteFailure))?,
+    }
+    Ok(())
+}
+
+trait EnumerableMap {
+    fn is_enumerable_map(&self) -> bool;
+}
+
+impl EnumerableMap for minijinja::value::DynObject {
+    /// Objects such as `loop` are maps that cannot list their keys.
+    fn is_enumerable_map(&self) -> bool {
+        self.try_iter().is_some()
+    }
+}
+
+fn float(value: &Value) -> Result<f64, Error> {
+    f64::try_from(value.clone())
+}
+
+/// `repr(float)`: the shortest digits that read back, with an exponent outside of 1e-4..1e16.
+pub fn float_repr(x: f64) -> String {
+    if x.is_nan() {
+        return "nan".into();
+    }
+    if x.is_infinite() {
+        return if x > 0.0 { "inf" } else { "-inf" }.into();
+    }
+    let scientific = format!("{x:e}");
+    let Some((mantissa, exponent)) = scientific.split_once('e') else { return scientific };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if x != 0.0 && !(-4..16).contains(&exponent) {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs());
+    }
+    let mut plain = format!("{x}");
+    if !plain.contains('.') {
+        plain.push_str(".0");
+    }
+    plain
+}
+
+fn string_repr(out: &mut String, text: &str) {
+    let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    out.push(quote);
+    for c in text.chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            c if c == quote => {
+                out.push('\\');
+                out.push(c);
+            }
+            c if c != ' ' && (c.is_control() || c.is_whitespace() || c == '\u{ad}') => {
+                let code = c as u32;
+                let _ = match code {
+                    0..=0xff => write!(out, "\\x{code:02x}"),
+                    _ => write!(out, "\\u{code:04x}"),
+                };
+            }
+            c => out.push(c),
+        }
+    }
+    out.push(quote);
+}
+
+/// The options of `json.dumps` that templates use.
+struct Dumps {
+    ensure_ascii: bool,
+    sort_keys: bool,
+    indent: Option<String>,
+    item_separator: String,
+    key_separator: String,
+}
+
+/// `tojson(ensure_ascii=False, indent=None, separators=None, sort_keys=False)`, which in chat
+/// templates is `json.dumps` without the escaping of HTML that Jinja's own filter does.
+pub fn tojson(value: Value, positional: Rest<Value>, kwargs: Kwargs) -> Result<Value, Error> {
+    let argument = |index: usize, name: &str| -> Result<Option<Value>, Error> {
+        let named = kwargs.get::<Option<Value>>(name)?;
+        Ok(named.or_else(|| positional.get(index).cloned()).filter(|v| !v.is_none()))
+    };
+    let ensure_ascii = argument(0, "ensure_ascii")?.is_some_and(|v| v.is_true());
+    let indent = match argument(1, "indent")? {
+        None => None,
+        Some(v) if v.as_str().is_some() => v.as_str().map(str::to_owned),
+        Some(v) => {
+            let width = v.as_usize().filter(|&w| w <= 100).ok_or_else(|| {
+                Error::new(ErrorKind::InvalidOperation, "tojson: indent must be 0 to 100 or a string")
+            })?;
+            Some(" ".repeat(width))
+        }
+    };
+    let (item_separator, key_separator) = match argument(2, "separators")? {
+        Some(pair) => {
+            let part = |i: usize| -> Result<String, Error> {
+                let item = pair.get_item_by_index(i)?;
+                item.as_str().map(str::to_owned).ok_or_else(|| {
+                    Error::new(ErrorKind::InvalidOperation, "tojson: separators must be two strings")
+                })
+            };
+            (part(0)?, part(1)?)
+        }
+        None if indent.is_some() => (",".into(), ": ".into()),
+        None => (", ".into(), ": ".into()),
+    };
+    let sort_keys = argument(3, "sort_keys")?.is_some_and(|v| v.is_true());
+    kwargs.assert_all_used()?;
+    let dumps = Dumps { ensure_ascii, sort_keys, indent, item_separator, key_separator };
+    let mut out = String::new();
+    dumps.write(&mut out, &value, 0)?;
+    Ok(Value::from(out))
+}
+
+impl Dumps {
+    fn write(&self, out: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
+        if depth > MAX_DEPTH {
+            return Err(Error::new(ErrorKind::InvalidOperation, "tojson: value is nested too deeply"));
+        }
+        match value.kind() {
+            ValueKind::None => out.push_str("null"),
+            ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
+            ValueKind::String => self.string(out, value.as_str().unwrap_or_default()),
+            ValueKind::Number if value.is_integer() => {
+                write!(out, "{value}").map_err(|_| Error::from(ErrorKind::WriteFailure))?;
+            }
+            ValueKind::Number => out.push_str(&json_float(float(value)?)),
+            ValueKind::Seq | ValueKind::Iterable => {
+                let items = value.try_iter()?.checked().collect::<Result<Vec<_>, _>>()?;
+                self.group(out, ('[', ']'), depth, items, |out, item| {
+                    self.write(out, &item, depth + 1)
+                })?;
+            }
+            ValueKind::Map => {
+                let mut entries = Vec::new();
+                for key in value.try_iter()?.checked() {
+                    let key = key?;
+                    entries.push((key_text(&key)?, value.get_item(&key)?));
+                }
+                if self.sort_keys {
+                    entries.sort_by(|a, b| a.0.cmp(&b.0));
+                }
+                self.group(out, ('{', '}'), depth, entries, |out, (key, item)| {
+                    self.string(out, &key);
+                    out.push_str(&self.key_separator);
+                    self.write(out, &item, depth + 1)
+                })?;
+            }
+            kind => {
+                return Err(Error::new(
+                    ErrorKind::InvalidOperation,
+                    format!("tojson: {kind} is not JSON serializable"),
+                ))
+            }
+        }
+        Ok(())
+    }
+
+    fn group<T>(
+        &self,
+        out: &mut String,
+        brackets: (char, char),
+        depth: usize,
+        items: Vec<T>,
+        mut each: impl FnMut(&mut String, T) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let empty = items.is_empty();
+        out.push(brackets.0);
+        for (index, item) in items.into_iter().enumerate() {
+            if index > 0 {
+                out.push_str(&self.item_separator);
+            }
+            self.line(out, depth + 1);
+            each(out, item)?;
+        }
+        if !empty {
+            self.line(out, depth);
+        }
+        out.push(brackets.1);
+        Ok(())
+    }
+
+    fn line(&self, out: &mut String, depth: usize) {
+        if let Some(indent) = &self.indent {
+            out.push('\n');
+            for _ in 0..depth {
+                out.push_str(indent);
+            }
+        }
+    }
+
+    fn string(&self, out: &mut String, text: &str) {
+        out.push('"');
+        for c in text.chars() {
+            match c {
+                '"' => out.push_str("\\\""),
+                '\\' => out.push_str("\\\\"),
+                '\n' => out.push_str("\\n"),
+                '\r' => out.push_str("\\r"),
+                '\t' => out.push_str("\\t"),
+                '\u{8}' => out.push_str("\\b"),
+                '\u{c}' => out.push_str("\\f"),
+                c if (c as u32) < 0x20 || (self.ensure_ascii && c as u32 > 0x7e) => {
+                    for unit in c.encode_utf16(&mut [0; 2]) {
+                        let _ = write!(out, "\\u{unit:04x}");
+                    }
+                }
+                c => out.push(c),
+            }
+        }
+        out.push('"');
+    }
+}
+
+fn json_float(x: f64) -> String {
+    if x.is_nan() {
+        "NaN".into()
+    } else if x.is_infinite() {
+        if x > 0.0 { "Infinity" } else { "-Infinity" }.into()
+    } else {
+        float_repr(x)
+    }
+}
+
+/// Keys of `json.dumps`: numbers, booleans and None become strings.
+fn key_text(key: &Value) -> Result<String, Error> {
+    match key.kind() {
+        ValueKind::String => Ok(key.as_str().unwrap_or_default().to_owned()),
+        ValueKind::None => Ok("null".into()),
+        ValueKind::Bool => Ok(if key.is_true() { "true" } else { "false" }.into()),
+        ValueKind::Number if key.is_integer() => Ok(key.to_string()),
+        ValueKind::Number => Ok(json_float(float(key)?)),
+        kind => Err(Error::new(ErrorKind::InvalidOperation, format!("tojson: keys must be strings, not {kind}"))),
+    }
+}
+
+/// Jinja's `sequence` and `iterable` tests ask for `__len__` and `__iter__`, which strings, maps
+/// and undefined values have too.
+pub fn is_sequence(value: Value) -> bool {
+    matches!(
+        value.kind(),
+        ValueKind::Seq | ValueKind::Map | ValueKind::String | ValueKind::Bytes | ValueKind::Undefined
+    )
+}
+
+/// See `is_sequence`.
+pub fn is_iterable(value: Value) -> bool {
+    is_sequence(value.clone()) || value.kind() == ValueKind::Iterable
+}
+
+/// Methods of `str`, `list` and `dict`: those of `minijinja-contrib` and the rest of the ones that
+/// published templates call.
+pub fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
+    if let Some(text) = value.as_str() {
+        if let Some(result) = string_method(text, name, args) {
+            return result;
+        }
+    }
+    minijinja_contrib::pycompat::unknown_method_callback(state, value, name, args)
+}
+
+fn string_method(text: &str, name: &str, args: &[Value]) -> Option<Result<Value, Error>> {
+    let found = |at: Option<usize>| match at {
+        Some(at) => Ok(Value::from(text[..at].chars().count())),
+        None => Err(Error::new(ErrorKind::InvalidOperation, "substring not found")),
+    };
+    let strings = |parts: [&str; 3]| Value::from(minijinja::value::Tuple::from(parts.map(Value::from)));
+    let one = || from_args::<(&str,)>(args).map(|(s,)| s);
+    Some(match name {
+        "index" => one().and_then(|s| found(text.find(s))),
+        "rindex" => one().and_then(|s| found(text.rfind(s))),
+        "removeprefix" => one().map(|s| Value::from(text.strip_prefix(s).unwrap_or(text))),
+        "removesuffix" => one().map(|s| Value::from(text.strip_suffix(s).unwrap_or(text))),
+        "partition" => separator(one()).map(|s| match text.split_once(s) {
+            Some((before, after)) => strings([before, s, after]),
+            None => strings([text, "", ""]),
+        }),
+        "rpartition" => separator(one()).map(|s| match text.rsplit_once(s) {
+            Some((before, after)) => strings([before, s, after]),
+            None => strings(["", "", text]),
+        }),
+        "rsplit" => from_args::<(Option<&str>, Option<i64>)>(args)
+            .and_then(|(s, limit)| rsplit(text, s, limit)),
+        "casefold" => from_args::<()>(args).map(|()| Value::from(text.to_lowercase())),
+        "isdecimal" => from_args::<()>(args).map(|()| {
+            Value::from(!text.is_empty() && text.chars().all(|c| c.is_ascii_digit()))
+        }),
+        "zfill" => width(args).map(|(width, _)| {
+            let (sign, digits) = match text.strip_prefix(['+', '-']) {
+                Some(rest) => text.split_at(text.len() - rest.len()),
+                None => ("", text),
+            };
+            let zeros = "0".repeat(width.saturating_sub(text.chars().count()));
+            Value::from(format!("{sign}{zeros}{digits}"))
+        }),
+        "ljust" | "rjust" | "center" => width(args).map(|(width, fill)| {
+            let missing = width.saturating_sub(text.chars().count());
+            let left = match name {
+                "ljust" => 0,
+                "rjust" => missing,
+                // As CPython rounds (`unicode_center`).
+                _ => missing / 2 + (missing & width & 1),
+            };
+            let pad = |n: usize| fill.to_string().repeat(n);
+            Value::from(format!("{}{text}{}", pad(left), pad(missing - left)))
+        }),
+        _ => return None,
+    })
+}
+
+fn separator(text: Result<&str, Error>) -> Result<&str, Error> {
+    match text {
+        Ok("") => Err(Error::new(ErrorKind::InvalidOperation, "empty separator")),
+        other => other,
+    }
+}
+
+/// A field width, capped so that a template cannot ask for gigabytes, and the fill character.
+fn width(args: &[Value]) -> Result<(usize, char), Error> {
+    let (width, fill): (i64, Option<&str>) = from_args(args)?;
+    let mut chars = fill.unwrap_or(" ").chars();
+    match (chars.next(), chars.next(), width) {
+        (Some(fill), None, ..=65_536) => Ok((width.max(0) as usize, fill)),
+        (Some(_), None, _) => Err(Error::new(ErrorKind::InvalidOperation, "width above 65536")),
+        _ => Err(Error::new(ErrorKind::InvalidOperation, "the fill character must be one character")),
+    }
+}
+
+fn rsplit(text: &str, sep: Option<&str>, limit: Option<i64>) -> Result<Value, Error> {
+    let limit = limit.filter(|&n| n >= 0).map_or(usize::MAX, |n| n as usize);
+    let mut parts: Vec<&str> = Vec::new();
+    match sep {
+        Some("") => return Err(Error::new(ErrorKind::InvalidOperation, "empty separator")),
+        Some(sep) => parts.extend(text.rsplitn(limit.saturating_add(1), sep)),
+        None => {
+            let mut rest = text.trim_end();
+            while !rest.is_empty() {
+                if parts.len() == limit {
+                    parts.push(rest);
+                    break;
+                }
+                let start = rest.rfind(char::is_whitespace).map_or(0, |at| {
+                    at + rest[at..].chars().next().map_or(0, char::len_utf8)
+                });
+                parts.push(&rest[start..]);
+                rest = rest[..start].trim_end();
+            }
+        }
+    }
+    parts.reverse();
+    Ok(Value::from(parts.into_iter().map(Value::from).collect::<Vec<_>>()))
+}
+
+/// `datetime.fromtimestamp(now_s).strftime(format)` in local time. Python hands the format to the
+/// C library, and so does this.
+pub fn strftime(format: &str, now_s: i64) -> Result<String, Error> {
+    let bad = |why: &'static str| Error::new(ErrorKind::InvalidOperation, why);
+    if format.is_empty() {
+        return Ok(String::new());
+    }
+    if format.len() > 1024 {
+        return Err(bad("strftime_now: the format is longer than 1024 bytes"));
+    }
+    let c_format = std::ffi::CString::new(format).map_err(|_| bad("strftime_now: the format has a NUL byte"))?;
+    let time = now_s as libc::time_t;
+    // SAFETY: `tm` is plain data for which all zeros is valid; localtime_r writes only to it.
+    let mut parts: libc::tm = unsafe { std::mem::zeroed() };
+    if unsafe { libc::localtime_r(&time, &mut parts) }.is_null() {
+        return Err(bad("strftime_now: the time is out of range"));
+    }
+    let mut buffer = vec![0u8; 64 * 1024];
+    // SAFETY: the buffer is writable for its whole length and the format ends with NUL.
+    let length = unsafe {
+        libc::strftime(buffer.as_mut_ptr().cast(), buffer.len(), c_format.as_ptr(), &parts)
+    };
+    buffer.truncate(length);
+    Ok(String::from_utf8_lossy(&buffer).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_print_as_in_python() {
+        let cases = [
+            (1.0, "1.0"), (0.1, "0.1"), (1e16, "1e+16"), (1e15, "1000000000000000.0"),
+            (1.5e-5, "1.5e-05"), (0.0001, "0.0001"), (-0.0, "-0.0"), (1e100, "1e+100"),
+            (123456.789, "123456.789"), (f64::INFINITY, "inf"), (f64::NAN, "nan"),
+        ];
+        for (x, text) in cases {
+            assert_eq!(float_repr(x), text);
+        }
+    }
+
+    #[test]
+    fn strings_are_quoted_as_in_python() {
+        let repr = |s: &str| {
+            let mut out = String::new();
+            string_repr(&mut out, s);
+            out
+        };
+        assert_eq!(repr("a"), "'a'");
+        assert_eq!(repr("it's"), "\"it's\"");
+        assert_eq!(repr("'\""), r#"'\'"'"#);
+        assert_eq!(repr("a\n\u{0}\u{a0}é\\"), r"'a\n\x00\xa0é\\'");
+    }
+
+    #[test]
+    fn time_is_formatted_by_the_c_library() {
+        assert_eq!(strftime("%Y", 1_700_000_000).unwrap(), "2023");
+        assert_eq!(strftime("%b %Y", 1_700_000_000).unwrap(), "Nov 2023");
+        assert_eq!(strftime("", 0).unwrap(), "");
+        assert!(strftime("a\0b", 0).is_err());
+    }
+}

@@ -2,6 +2,7 @@
 // TESSERA_CHECK and TESSERA_DCHECK are for our own mistakes.
 #pragma once
 
+#include <concepts>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -13,7 +14,11 @@ namespace tessera::base {
 namespace detail {
 inline void append(std::string& out, std::string_view text) { out.append(text); }
 inline void append(std::string& out, char c) { out.push_back(c); }
-inline void append(std::string& out, bool value) { out.append(value ? "true" : "false"); }
+// A template, or a string literal would prefer the conversion to bool.
+template <std::same_as<bool> T>
+void append(std::string& out, T value) {
+  out.append(value ? "true" : "false");
+}
 template <typename T>
   requires(std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char>)
 void append(std::string& out, T value) {

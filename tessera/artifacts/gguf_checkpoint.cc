@@ -1,0 +1,220 @@
+// Checkpoints in GGUF files: names translated, row orders undone, blocks turned into affine groups.
+#include <mlx/ops.h>
+#include <mlx/transforms.h>
+
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "tessera/artifacts/checkpoint.h"
+#include "tessera/artifacts/gguf_blocks.h"
+#include "tessera/artifacts/weight_names.h"
+#include "tessera/base/check.h"
+#include "tessera/tensor/external_array.h"
+#include "tessera/tensor/shape.h"
+
+namespace tessera::artifacts {
+namespace {
+
+namespace mx = mlx::core;
+
+bool is_dense(GgufType type) {
+  return type == GgufType::kF32 || type == GgufType::kF16 || type == GgufType::kBF16;
+}
+
+mx::Dtype dense_dtype(GgufType type) {
+  return type == GgufType::kF32 ? mx::float32 : type == GgufType::kF16 ? mx::float16 : mx::bfloat16;
+}
+
+mx::Shape shape_of(const GgufTensor& tensor) {
+  mx::Shape shape;
+  for (const int64_t size : tensor.shape) shape.push_back(static_cast<int>(size));
+  return shape;
+}
+
+uint64_t elements_of(const GgufTensor& tensor) {
+  return tensor.data.size() / gguf_block_bytes(tensor.type) *
+         static_cast<uint64_t>(gguf_block_elements(tensor.type));
+}
+
+/// An array that `fill` writes before anyone sees it.
+template <typename T, typename Fill>
+mx::array filled(mx::Shape shape, mx::Dtype dtype, std::size_t elements, const Fill& fill) {
+  mx::allocator::Data data = mx::allocator::malloc(elements * dtype.size());
+  fill(std::span<T>(static_cast<T*>(data.buffer().raw_ptr()), elements * dtype.size() / sizeof(T)));
+  return mx::array(std::move(data), std::move(shape), dtype);
+}
+
+struct Stored {
+  const GgufTensor* tensor;
+  std::shared_ptr<const base::MappedFile> file;
+};
+
+class GgufCheckpoint final : public Checkpoint {
+ public:
+  GgufCheckpoint(ModelConfig config, GgufFile file, std::vector<std::shared_ptr<const base::MappedFile>> maps)
+      : Checkpoint(std::move(config), file.origin()), file_(std::move(file)) {
+    const NormPlacement norms = norm_placement(file_);
+    has_interleaved_rows_ = has_interleaved_rope_rows(file_.string("general.architecture").value_or(""));
+    for (const auto& [name, tensor] : file_.tensors()) {
+      // A tensor without a translation keeps its name, so that the model can name what it cannot place.
+      tensors_.emplace(canonical_name(name, norms).value_or(name), Stored{&tensor, map_of(tensor, maps)});
+    }
+  }
+
+  bool contains(std::string_view name) const override { return tensors_.contains(name); }
+
+  std::vector<std::string> names() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, stored] : tensors_) names.push_back(name);
+    return names;
+  }
+
+  mx::array dense(std::string_view name, mx::Dtype dtype) const override {
+    const Stored& stored = find(name);
+    const mx::array values = reorder_rows(values_of(stored), stored);
+    if (values.dtype() == dtype && !is_rope(stored)) return values;
+    mx::array converted = mx::contiguous(mx::astype(values, dtype));
+    mx::eval(converted);
+    stored.file->release(stored.tensor->data);
+    return converted;
+  }
+
+  tensor::Weight weight(const std::string& path, mx::Dtype dtype) const override {
+    const std::string name = path + ".weight";
+    const Stored& stored = find(name);
+    if (stored.tensor->shape.size() != 2) {
+      base::fail_artifact("[artifacts.checkpoint] ", origin(), ": tensor ", stored.tensor->name, " has ",
+                          stored.tensor->shape.size(), " axes; expected a matrix");
+    }
+    if (!affine_form(stored.tensor->type)) return dense(name, dtype);
+    tensor::QuantizedTensor quantized = repack(*stored.tensor);
+    if (is_rope(stored)) {
+      quantized.w = reorder_rows(quantized.w, stored);
+      quantized.scales = reorder_rows(quantized.scales, stored);
+      quantized.biases = reorder_rows(*quantized.biases, stored);
+      mx::eval(quantized.w, quantized.scales, *quantized.biases);
+    }
+    stored.file->release(stored.tensor->data);
+    return quantized;
+  }
+
+  std::vector<TensorReport> report(mx::Dtype dtype) const override {
+    std::vector<TensorReport> reports;
+    for (const auto& [name, stored] : tensors_) {
+      const std::string_view view(name);
+      TensorReport report{
+          .name = std::string(view.ends_with(".weight") ? view.substr(0, view.size() - 7) : view)};
+      const GgufType type = stored.tensor->type;
+      report.stored_as = gguf_type_name(type);
+      report.elements = elements_of(*stored.tensor);
+      report.stored_bytes = stored.tensor->data.size();
+      const auto form = stored.tensor->shape.size() == 2 ? affine_form(type) : std::nullopt;
+      if (form) {
+        report.loaded_as = base::concat("affine ", form->bits, "-bit g", form->group_size);
+        const uint64_t groups = report.elements / static_cast<uint64_t>(form->group_size);
+        report.loaded_bytes =
+            report.elements * static_cast<uint64_t>(form->bits) / 8 + groups * (form->has_f32_scales ? 8 : 4);
+      } else {
+        report.loaded_as = tensor::to_string(dtype);
+        report.loaded_bytes = report.elements * dtype.size();
+      }
+      reports.push_back(std::move(report));
+    }
+    return reports;
+  }
+
+ private:
+  std::shared_ptr<const base::MappedFile> map_of(
+      const GgufTensor& tensor, const std::vector<std::shared_ptr<const base::MappedFile>>& maps) const {
+    for (const auto& map : maps) {
+      const auto bytes = map->bytes();
+      if (tensor.data.data() >= bytes.data() && tensor.data.data() < bytes.data() + bytes.size()) return map;
+    }
+    base::fail_artifact("[artifacts.checkpoint] ", origin(), ": tensor ", tensor.name, " has no data");
+  }
+
+  const Stored& find(std::string_view name) const {
+    const auto found = tensors_.find(name);
+    if (found == tensors_.end()) {
+      base::fail_artifact("[artifacts.checkpoint] ", origin(), ": tensor ", name, " is missing");
+    }
+    return found->second;
+  }
+
+  bool is_rope(const Stored& stored) const {
+    return has_interleaved_rows_ && is_rope_projection(stored.tensor->name);
+  }
+
+  /// Undoes the row order of q and k projections along axis 0 (docs/formats/gguf.md).
+  mx::array reorder_rows(const mx::array& rows, const Stored& stored) const {
+    if (!is_rope(stored)) return rows;
+    const bool is_query = stored.tensor->name.find("attn_q") != std::string::npos;
+    const int64_t heads = is_query ? config().n_heads : config().n_kv_heads;
+    const std::vector<int32_t> order = rope_row_order(heads, config().head_dim);
+    if (rows.shape(0) != static_cast<int>(order.size())) {
+      base::fail_artifact("[artifacts.checkpoint] ", origin(), ": tensor ", stored.tensor->name, " has ",
+                          rows.shape(0), " rows; expected ", order.size());
+    }
+    return mx::take(rows, mx::array(order.data(), {static_cast<int>(order.size())}, mx::int32), 0);
+  }
+
+  /// All values: in place for dense types, dequantized to float32 for blocks.
+  static mx::array values_of(const Stored& stored) {
+    const GgufTensor& tensor = *stored.tensor;
+    if (is_dense(tensor.type)) {
+      return tensor::external_array(tensor.data.data(), shape_of(tensor), dense_dtype(tensor.type),
+                                    stored.file);
+    }
+    return filled<float>(shape_of(tensor), mx::float32, elements_of(tensor), [&](std::span<float> values) {
+      dequantize_blocks(tensor.type, tensor.data, values);
+    });
+  }
+
+  static tensor::QuantizedTensor repack(const GgufTensor& tensor) {
+    const AffineForm form = *affine_form(tensor.type);
+    const std::size_t elements = elements_of(tensor);
+    const std::size_t groups = elements / static_cast<std::size_t>(form.group_size);
+    const std::size_t words = elements * static_cast<std::size_t>(form.bits) / 32;
+    const mx::Dtype scale_dtype = form.has_f32_scales ? mx::float32 : mx::float16;
+    const auto rows = static_cast<int>(tensor.shape[0]);
+    const auto columns = static_cast<int>(tensor.shape[1]);
+    const mx::Shape scale_shape{rows, columns / form.group_size};
+
+    mx::allocator::Data scales = mx::allocator::malloc(groups * scale_dtype.size());
+    mx::allocator::Data biases = mx::allocator::malloc(groups * scale_dtype.size());
+    const auto bytes_of = [&](mx::allocator::Data& data) {
+      return std::span(static_cast<std::byte*>(data.buffer().raw_ptr()), groups * scale_dtype.size());
+    };
+    mx::array codes =
+        filled<uint32_t>({rows, columns * form.bits / 32}, mx::uint32, words, [&](std::span<uint32_t> out) {
+          repack_affine(tensor.type, tensor.data, out, bytes_of(scales), bytes_of(biases));
+        });
+    return {std::move(codes), mx::array(std::move(scales), scale_shape, scale_dtype),
+            mx::array(std::move(biases), scale_shape, scale_dtype), form.group_size, form.bits};
+  }
+
+  GgufFile file_;
+  std::map<std::string, Stored, std::less<>> tensors_;
+  bool has_interleaved_rows_ = false;
+};
+
+}  // namespace
+
+std::shared_ptr<const Checkpoint> open_gguf(const ModelFiles& files) {
+  std::vector<std::shared_ptr<const base::MappedFile>> maps;
+  std::optional<GgufFile> merged;
+  for (const std::filesystem::path& path : files.gguf) {
+    maps.push_back(base::MappedFile::open(path));
+    GgufFile part = GgufFile::parse(maps.back()->bytes(), path.string());
+    if (merged)
+      merged->merge(std::move(part));
+    else
+      merged = std::move(part);
+  }
+  merged->check_complete();
+  ModelConfig config = parse_model_config(*merged);
+  return std::make_shared<GgufCheckpoint>(std::move(config), std::move(*merged), std::move(maps));
+}
+
+}  // namespace tessera::artifacts

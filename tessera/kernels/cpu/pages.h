@@ -1,0 +1,17 @@
+// The CPU primitives behind kernels/pages.h; arguments are validated there.
+#pragma once
+
+#include "tessera/kernels/pages.h"
+
+namespace tessera::kernels::cpu {
+
+mlx::core::array write_pages(const PageShape& shape, std::shared_ptr<const PageTable> table, int start,
+                             const mlx::core::array& k, const mlx::core::array& v,
+                             const mlx::core::array& fence);
+mlx::core::array copy_page(const PageShape& shape, std::shared_ptr<const PageTable> from,
+                           std::shared_ptr<const PageTable> to, int tokens, const mlx::core::array& fence);
+std::pair<mlx::core::array, mlx::core::array> gather_pages(const PageShape& shape,
+                                                           std::shared_ptr<const PageTable> table, int start,
+                                                           int length, const mlx::core::array& fence);
+
+}  // namespace tessera::kernels::cpu

@@ -1,0 +1,28 @@
+// What every primitive of ours needs on the CPU.
+#pragma once
+
+#include <mlx/allocator.h>
+#include <mlx/backend/cpu/encoder.h>
+#include <mlx/primitives.h>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace tessera::kernels::cpu {
+
+/// A primitive that only runs on CPU streams. A primitive outlives the call that built it and runs
+/// on MLX's stream thread: it holds values and shared pointers only.
+class CpuPrimitive : public mlx::core::Primitive {
+ public:
+  using Primitive::Primitive;
+
+  void eval_gpu(const std::vector<mlx::core::array>&, std::vector<mlx::core::array>&) override {
+    throw std::runtime_error(std::string("[kernels] ") + name() + " has no GPU implementation");
+  }
+};
+
+/// Gives `out` memory of its own.
+inline void allocate(mlx::core::array& out) { out.set_data(mlx::core::allocator::malloc(out.nbytes())); }
+
+}  // namespace tessera::kernels::cpu

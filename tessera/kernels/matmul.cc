@@ -1,0 +1,29 @@
+#include "tessera/kernels/matmul.h"
+
+#include "tessera/base/check.h"
+#include "tessera/kernels/reference/matmul.h"
+#include "tessera/tensor/shape.h"
+
+namespace tessera::kernels {
+
+namespace mx = mlx::core;
+using tensor::to_string;
+
+mx::array quantized_matmul(const mx::array& x, const tensor::QuantizedTensor& w, bool transpose) {
+  const int inner = transpose ? w.columns() : w.w.shape(-2);
+  if (x.ndim() < 1 || x.shape(-1) != inner) {
+    base::fail_argument("[kernels.quantized_matmul] x has shape ", to_string(x.shape()),
+                        "; expected a last axis of ", inner);
+  }
+  return reference::quantized_matmul(x, w, transpose);
+}
+
+mx::array matmul_transposed(const mx::array& x, const mx::array& w) {
+  if (w.ndim() != 2 || x.ndim() < 1 || x.shape(-1) != w.shape(1)) {
+    base::fail_argument("[kernels.matmul_transposed] x ", to_string(x.shape()), " against w ",
+                        to_string(w.shape()), "; expected [.., K] and [N, K]");
+  }
+  return reference::matmul_transposed(x, w);
+}
+
+}  // namespace tessera::kernels

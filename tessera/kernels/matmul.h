@@ -1,0 +1,23 @@
+// Products with a weight matrix, dense or quantized.
+#pragma once
+
+#include <mlx/array.h>
+
+#include "tessera/tensor/quantized_tensor.h"
+
+namespace tessera::kernels {
+
+/// x w^T (transpose = true) or x w (transpose = false) with an affine or floating-point quantized w.
+/// x        [.., K] (transpose) or [.., N]; float16, bfloat16 or float32
+/// w        QuantizedTensor of [N, K]
+/// returns  [.., N] (transpose) or [.., K], dtype of x
+/// Throws InvalidArgument on a shape mismatch, Unsupported for a mode MLX does not have.
+/// Source: MLX `quantized_matmul`; transpose = false is the gradient with respect to x.
+mlx::core::array quantized_matmul(const mlx::core::array& x, const tensor::QuantizedTensor& w,
+                                  bool transpose = true);
+
+/// x w^T with a dense w.
+/// x [.., K], w [N, K]; returns [.., N] in the dtype of x. Throws InvalidArgument on a mismatch.
+mlx::core::array matmul_transposed(const mlx::core::array& x, const mlx::core::array& w);
+
+}  // namespace tessera::kernels

@@ -1,0 +1,65 @@
+// Keys and values in pages: writing, copying and gathering them.
+//
+// A page holds a fixed number of positions of one layer, all KV heads: first the keys as
+// [Hkv, page_tokens, D], then the values as [Hkv, page_tokens, Dv]. Pages are memory that a state owns
+// and that these operations change in place, outside of MLX's graph of values. What orders them is
+// the fence: every operation takes the fence of the state's last write as an input, and every write
+// returns a new one. A write that nobody evaluates does not happen, so a state hands out its fence.
+#pragma once
+
+#include <mlx/array.h>
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace tessera::kernels {
+
+struct PageShape {
+  int page_tokens = 128;  // positions of one page
+  int n_kv_heads = 0;     // Hkv
+  int key_dim = 0;        // D
+  int value_dim = 0;      // Dv
+  mlx::core::Dtype dtype = mlx::core::float32;
+
+  std::size_t key_bytes() const { return plane_bytes(key_dim); }
+  std::size_t value_bytes() const { return plane_bytes(value_dim); }
+  std::size_t page_bytes() const { return key_bytes() + value_bytes(); }
+
+ private:
+  std::size_t plane_bytes(int dim) const {
+    return static_cast<std::size_t>(n_kv_heads) * static_cast<std::size_t>(page_tokens) *
+           static_cast<std::size_t>(dim) * dtype.size();
+  }
+};
+
+/// The pages of one row in one layer, in the order of positions. Immutable; operations share it
+/// until they have run, and it keeps the pages' memory alive.
+struct PageTable {
+  std::vector<std::byte*> pages;      // page i holds positions [i * page_tokens, (i + 1) * page_tokens)
+  std::shared_ptr<const void> owner;  // keeps the memory of `pages`
+};
+
+/// The fence of a state that has written nothing yet.
+mlx::core::array initial_fence();
+
+/// Writes k and v at positions [start, start + L) and returns the new fence, an int32 scalar.
+/// k [1, Hkv, L, D], v [1, Hkv, L, Dv], any strides, in the pages' dtype.
+/// Throws InvalidArgument on a mismatch of shape or dtype, or when the table is too short.
+/// Never runs inside `compile` or a checkpoint, has no gradient, and is never merged with another.
+mlx::core::array write_pages(const PageShape& shape, std::shared_ptr<const PageTable> table, int start,
+                             const mlx::core::array& k, const mlx::core::array& v,
+                             const mlx::core::array& fence);
+
+/// Copies the first `tokens` positions of page 0 of `from` into page 0 of `to`; returns the new fence.
+mlx::core::array copy_page(const PageShape& shape, std::shared_ptr<const PageTable> from,
+                           std::shared_ptr<const PageTable> to, int tokens, const mlx::core::array& fence);
+
+/// Positions [start, start + length) as contiguous k [1, Hkv, length, D] and v [1, Hkv, length, Dv]
+/// for composed kernels. Has no gradient.
+std::pair<mlx::core::array, mlx::core::array> gather_pages(const PageShape& shape,
+                                                           std::shared_ptr<const PageTable> table, int start,
+                                                           int length, const mlx::core::array& fence);
+
+}  // namespace tessera::kernels

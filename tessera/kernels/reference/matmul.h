@@ -1,0 +1,13 @@
+// The products of kernels/matmul.h in plain MLX operations: fallback, gradient and oracle in one.
+#pragma once
+
+#include <mlx/array.h>
+
+#include "tessera/tensor/quantized_tensor.h"
+
+namespace tessera::kernels::reference {
+
+mlx::core::array quantized_matmul(const mlx::core::array& x, const tensor::QuantizedTensor& w, bool transpose);
+mlx::core::array matmul_transposed(const mlx::core::array& x, const mlx::core::array& w);
+
+}  // namespace tessera::kernels::reference

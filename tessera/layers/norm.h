@@ -1,0 +1,26 @@
+// Normalization layers.
+#pragma once
+
+#include <mlx/array.h>
+
+#include <optional>
+#include <utility>
+
+#include "tessera/kernels/norm.h"
+
+namespace tessera::layers {
+
+/// Root-mean-square normalization with an optional gain [E]; no gain when `weight` is absent.
+class RmsNorm {
+ public:
+  RmsNorm(std::optional<mlx::core::array> weight, float eps) : weight_(std::move(weight)), eps_(eps) {}
+
+  /// x [.., E] -> the same shape and dtype.
+  mlx::core::array forward(const mlx::core::array& x) const { return kernels::rms_norm(x, weight_, eps_); }
+
+ private:
+  std::optional<mlx::core::array> weight_;
+  float eps_;
+};
+
+}  // namespace tessera::layers

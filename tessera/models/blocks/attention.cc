@@ -1,0 +1,47 @@
+#include "tessera/models/blocks/attention.h"
+
+#include <mlx/ops.h>
+
+#include <cmath>
+#include <utility>
+
+namespace tessera::models {
+namespace {
+
+namespace mx = mlx::core;
+
+/// [B, L, n * D] -> [B, n, L, D].
+mx::array split_heads(const mx::array& x, int n, int head_dim) {
+  return mx::transpose(mx::reshape(x, {x.shape(0), x.shape(1), n, head_dim}), {0, 2, 1, 3});
+}
+
+}  // namespace
+
+Attention::Attention(Weights& weights, const std::string& path, const artifacts::ModelConfig& config,
+                     layers::Rope rope)
+    : n_heads_(static_cast<int>(config.n_heads)),
+      n_kv_heads_(static_cast<int>(config.n_kv_heads)),
+      head_dim_(static_cast<int>(config.head_dim)),
+      scale_(static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim)))),
+      q_proj_(weights.linear(path + ".q_proj", config.hidden_size, config.n_heads * config.head_dim,
+                             config.attention_bias)),
+      k_proj_(weights.linear(path + ".k_proj", config.hidden_size, config.n_kv_heads * config.head_dim,
+                             config.attention_bias)),
+      v_proj_(weights.linear(path + ".v_proj", config.hidden_size, config.n_kv_heads * config.head_dim,
+                             config.attention_bias)),
+      o_proj_(weights.linear(path + ".o_proj", config.n_heads * config.head_dim, config.hidden_size,
+                             config.attention_bias)),
+      rope_(std::move(rope)) {}
+
+mx::array Attention::forward(const mx::array& x, state::AttentionState& state, state::Phase phase) const {
+  const int offset = state.offset();
+  const mx::array q = rope_.forward(split_heads(q_proj_.forward(x), n_heads_, head_dim_), offset);
+  const mx::array k = rope_.forward(split_heads(k_proj_.forward(x), n_kv_heads_, head_dim_), offset);
+  const mx::array v = split_heads(v_proj_.forward(x), n_kv_heads_, head_dim_);
+  const mx::array attended = state::append(state, phase, k, v)->attend(q, scale_);  // [B, H, L, D]
+  const mx::array merged =
+      mx::reshape(mx::transpose(attended, {0, 2, 1, 3}), {x.shape(0), x.shape(1), n_heads_ * head_dim_});
+  return o_proj_.forward(merged);
+}
+
+}  // namespace tessera::models

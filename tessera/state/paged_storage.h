@@ -1,0 +1,65 @@
+// One layer's keys and values of one row, in the pages of a PageRow.
+#pragma once
+
+#include <mlx/array.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "tessera/kernels/pages.h"
+#include "tessera/state/page_pool.h"
+
+namespace tessera::state {
+
+/// Appends into pages and hands out what a read needs. What is stored is neither moved nor copied by
+/// an append; only a partly filled page that another row or a pending read still needs is copied.
+class PagedStorage {
+ public:
+  /// A view of the first `length` positions as they are once `fence` has been evaluated.
+  struct View {
+    kernels::PageShape shape;
+    std::shared_ptr<const kernels::PageTable> table;
+    int length;
+    mlx::core::array fence;
+
+    /// Contiguous k [1, Hkv, length, D] and v [1, Hkv, length, Dv].
+    std::pair<mlx::core::array, mlx::core::array> gather() const {
+      return kernels::gather_pages(shape, table, 0, length, fence);
+    }
+  };
+
+  /// `layer` is the layer's number in the row's pool. Starts at position `length` of the row.
+  PagedStorage(std::shared_ptr<PageRow> row, int layer, int length = 0);
+
+  /// Writes k and v behind what is stored.
+  void append(const mlx::core::array& k, const mlx::core::array& v);
+  /// Everything stored, the last append included.
+  View view() const;
+  void trim(int n);
+  /// The same content over a clone of the row.
+  PagedStorage clone(std::shared_ptr<PageRow> row) const;
+
+  int length() const { return length_; }
+  const kernels::PageShape& shape() const { return row_->pool()->shape(layer_); }
+  const mlx::core::array& fence() const { return fence_; }
+
+ private:
+  std::shared_ptr<const kernels::PageTable> table() const;
+  std::shared_ptr<const kernels::PageTable> single_page(const std::shared_ptr<Page>& page) const;
+  std::shared_ptr<Page> partly_filled_page() const;
+
+  std::shared_ptr<PageRow> row_;
+  int layer_;
+  int length_;
+  mlx::core::array fence_;
+  std::shared_ptr<Page> tail_;  // the page this layer has partly filled, absent at a page boundary
+
+  // The row's pages as this layer's pointers, rebuilt when the row changes; earlier tables may still
+  // be held by reads that have not run.
+  mutable std::shared_ptr<const kernels::PageTable> table_;
+  mutable uint64_t table_version_ = 0;
+  mutable std::vector<std::weak_ptr<const kernels::PageTable>> earlier_tables_;
+};
+
+}  // namespace tessera::state

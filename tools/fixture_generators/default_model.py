@@ -87,6 +87,7 @@ def _continuations(engines, tokenizer, ids, eos):
             "first_step": top(rows[0], 5),
             "smallest_gap": {"step": int(distances.argmin()), "gap": _short(distances.min())},
         }
+    result["gaps"] = [_short(v) for v in gaps(all_rows["hf"])]
     first, second = paths.values()
     differing = [i for i in range(TOKENS) if first[i] != second[i]]
     result["first_difference"] = None

@@ -19,8 +19,8 @@ constexpr uint64_t kLongestName = 65535;           // of keys, by the format; na
 constexpr uint64_t kMostArrayElements = 1u << 24;  // bounds memory: elements grow up to 32 times in memory
 constexpr uint64_t kDefaultAlignment = 32;
 constexpr uint64_t kLargestAlignment = 1u << 20;
-constexpr uint64_t kSmallestKeyValue = 8 + 4 + 1;           // empty key, type, one byte
-constexpr uint64_t kSmallestTensorInfo = 8 + 4 + 4 + 8;     // empty name, no axes, type, offset
+constexpr uint64_t kSmallestKeyValue = 8 + 4 + 1;        // empty key, type, one byte
+constexpr uint64_t kSmallestTensorInfo = 8 + 4 + 4 + 8;  // empty name, no axes, type, offset
 
 struct FormatRow {
   GgufType type;
@@ -30,10 +30,12 @@ struct FormatRow {
 };
 
 constexpr FormatRow kFormats[] = {
-    {GgufType::kF32, "F32", 1, 4},       {GgufType::kF16, "F16", 1, 2},       {GgufType::kBF16, "BF16", 1, 2},
-    {GgufType::kQ4_0, "Q4_0", 32, 18},   {GgufType::kQ4_1, "Q4_1", 32, 20},   {GgufType::kQ5_0, "Q5_0", 32, 22},
-    {GgufType::kQ5_1, "Q5_1", 32, 24},   {GgufType::kQ8_0, "Q8_0", 32, 34},   {GgufType::kQ2_K, "Q2_K", 256, 84},
-    {GgufType::kQ3_K, "Q3_K", 256, 110}, {GgufType::kQ4_K, "Q4_K", 256, 144}, {GgufType::kQ5_K, "Q5_K", 256, 176},
+    {GgufType::kF32, "F32", 1, 4},       {GgufType::kF16, "F16", 1, 2},
+    {GgufType::kBF16, "BF16", 1, 2},     {GgufType::kQ4_0, "Q4_0", 32, 18},
+    {GgufType::kQ4_1, "Q4_1", 32, 20},   {GgufType::kQ5_0, "Q5_0", 32, 22},
+    {GgufType::kQ5_1, "Q5_1", 32, 24},   {GgufType::kQ8_0, "Q8_0", 32, 34},
+    {GgufType::kQ2_K, "Q2_K", 256, 84},  {GgufType::kQ3_K, "Q3_K", 256, 110},
+    {GgufType::kQ4_K, "Q4_K", 256, 144}, {GgufType::kQ5_K, "Q5_K", 256, 176},
     {GgufType::kQ6_K, "Q6_K", 256, 210},
 };
 
@@ -52,8 +54,19 @@ const FormatRow& format_of(GgufType type) {
 
 /// Type numbers of metadata values.
 enum class ValueType : uint32_t {
-  kU8 = 0, kI8 = 1, kU16 = 2, kI16 = 3, kU32 = 4, kI32 = 5, kF32 = 6, kBool = 7,
-  kString = 8, kArray = 9, kU64 = 10, kI64 = 11, kF64 = 12,
+  kU8 = 0,
+  kI8 = 1,
+  kU16 = 2,
+  kI16 = 3,
+  kU32 = 4,
+  kI32 = 5,
+  kF32 = 6,
+  kBool = 7,
+  kString = 8,
+  kArray = 9,
+  kU64 = 10,
+  kI64 = 11,
+  kF64 = 12,
 };
 
 /// Bytes that one value takes at least (a string: its length field); 0 when the type is unknown.
@@ -94,7 +107,8 @@ class Reader {
 
   std::string string(const char* what, uint64_t longest) {
     const auto length = read<uint64_t>(what);
-    if (length > longest) fail_artifact(kWhere, " ", origin_, ": ", what, " of ", length, " bytes; expected at most ", longest);
+    if (length > longest)
+      fail_artifact(kWhere, " ", origin_, ": ", what, " of ", length, " bytes; expected at most ", longest);
     need(length, what);
     std::string text(reinterpret_cast<const char*>(bytes_.data() + position_), length);
     position_ += length;
@@ -104,8 +118,8 @@ class Reader {
  private:
   void need(uint64_t n, const char* what) const {
     if (n > remaining()) {
-      fail_artifact(kWhere, " ", origin_, ": the file ends inside ", what, " at byte ", position_, "; expected ", n,
-                    " more bytes, got ", remaining(), " (is it truncated?)");
+      fail_artifact(kWhere, " ", origin_, ": the file ends inside ", what, " at byte ", position_,
+                    "; expected ", n, " more bytes, got ", remaining(), " (is it truncated?)");
     }
   }
 
@@ -134,7 +148,8 @@ template <typename Wide, typename Stored>
 std::vector<Wide> read_numbers(Reader& reader, uint64_t count) {
   std::vector<Wide> values;
   values.reserve(count);
-  for (uint64_t i = 0; i < count; ++i) values.push_back(static_cast<Wide>(reader.read<Stored>("a metadata array")));
+  for (uint64_t i = 0; i < count; ++i)
+    values.push_back(static_cast<Wide>(reader.read<Stored>("a metadata array")));
   return values;
 }
 
@@ -145,9 +160,11 @@ GgufValue read_array(Reader& reader, const std::string& at_key) {
   if (smallest == 0) fail_artifact(at_key, ": unknown array type ", static_cast<uint32_t>(type));
   const auto count = reader.read<uint64_t>("a metadata array");
   if (count > reader.remaining() / smallest) {
-    fail_artifact(at_key, ": ", count, " elements cannot fit in the ", reader.remaining(), " bytes that follow");
+    fail_artifact(at_key, ": ", count, " elements cannot fit in the ", reader.remaining(),
+                  " bytes that follow");
   }
-  if (count > kMostArrayElements) fail_artifact(at_key, ": ", count, " elements; expected at most ", kMostArrayElements);
+  if (count > kMostArrayElements)
+    fail_artifact(at_key, ": ", count, " elements; expected at most ", kMostArrayElements);
   switch (type) {
     case ValueType::kU8: return read_numbers<uint64_t, uint8_t>(reader, count);
     case ValueType::kI8: return read_numbers<int64_t, int8_t>(reader, count);
@@ -168,7 +185,8 @@ GgufValue read_array(Reader& reader, const std::string& at_key) {
   }
   std::vector<std::string> strings;
   strings.reserve(count);
-  for (uint64_t i = 0; i < count; ++i) strings.push_back(reader.string("a metadata string", reader.remaining()));
+  for (uint64_t i = 0; i < count; ++i)
+    strings.push_back(reader.string("a metadata string", reader.remaining()));
   return strings;
 }
 
@@ -210,12 +228,14 @@ uint64_t tensor_bytes(const GgufTensor& tensor, const std::string& at) {
   const FormatRow& format = format_of(tensor.type);
   const int64_t row = tensor.shape.empty() ? 1 : tensor.shape.back();
   if (row % format.elements != 0) {
-    fail_artifact(at, ": rows of ", row, " elements; expected a multiple of ", format.elements, " for ", format.name);
+    fail_artifact(at, ": rows of ", row, " elements; expected a multiple of ", format.elements, " for ",
+                  format.name);
   }
   auto bytes = static_cast<uint64_t>(row / format.elements) * format.bytes;
   for (std::size_t i = 0; i + 1 < tensor.shape.size(); ++i) {
     const auto extent = static_cast<uint64_t>(tensor.shape[i]);
-    if (bytes > std::numeric_limits<uint64_t>::max() / extent) fail_artifact(at, ": the size of its shape overflows");
+    if (bytes > std::numeric_limits<uint64_t>::max() / extent)
+      fail_artifact(at, ": the size of its shape overflows");
     bytes *= extent;
   }
   return bytes;
@@ -242,7 +262,8 @@ TensorInfo read_tensor_info(Reader& reader, const std::string& origin) {
   const FormatRow* format = find_format(number);
   if (format == nullptr) {
     base::fail_unsupported(at, " is stored in format number ", number,
-                           ", which Tessera does not read; expected F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 or Q2_K to Q6_K");
+                           ", which Tessera does not read; expected F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, "
+                           "Q8_0 or Q2_K to Q6_K");
   }
   info.tensor.type = format->type;
   info.bytes = tensor_bytes(info.tensor, at);
@@ -255,19 +276,23 @@ void place_tensors(std::vector<TensorInfo>& infos, std::span<const std::byte> by
   const uint64_t available = start <= bytes.size() ? bytes.size() - start : 0;
   for (TensorInfo& info : infos) {
     const std::string at = at_tensor(origin, info.tensor.name);
-    if (info.offset % alignment != 0) fail_artifact(at, ": offset ", info.offset, "; expected a multiple of ", alignment);
+    if (info.offset % alignment != 0)
+      fail_artifact(at, ": offset ", info.offset, "; expected a multiple of ", alignment);
     if (info.offset > available || info.bytes > available - info.offset) {
-      fail_artifact(at, ": ", info.bytes, " bytes at offset ", info.offset, " leave the file; expected within ",
-                    available, " bytes of data (is the file truncated?)");
+      fail_artifact(at, ": ", info.bytes, " bytes at offset ", info.offset,
+                    " leave the file; expected within ", available,
+                    " bytes of data (is the file truncated?)");
     }
     info.tensor.data = bytes.subspan(start + info.offset, info.bytes);
   }
   std::vector<const TensorInfo*> order;
   for (const TensorInfo& info : infos) order.push_back(&info);
-  std::sort(order.begin(), order.end(), [](const TensorInfo* a, const TensorInfo* b) { return a->offset < b->offset; });
+  std::sort(order.begin(), order.end(),
+            [](const TensorInfo* a, const TensorInfo* b) { return a->offset < b->offset; });
   for (std::size_t i = 1; i < order.size(); ++i) {
     if (order[i - 1]->offset + order[i - 1]->bytes > order[i]->offset) {
-      fail_artifact(at_tensor(origin, order[i]->tensor.name), " overlaps tensor ", in_quotes(order[i - 1]->tensor.name));
+      fail_artifact(at_tensor(origin, order[i]->tensor.name), " overlaps tensor ",
+                    in_quotes(order[i - 1]->tensor.name));
     }
   }
 }

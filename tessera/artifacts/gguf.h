@@ -18,13 +18,24 @@ namespace tessera::artifacts {
 
 /// Tensor formats of GGUF files that Tessera reads; the numbers are the file's own.
 enum class GgufType : uint32_t {
-  kF32 = 0, kF16 = 1, kQ4_0 = 2, kQ4_1 = 3, kQ5_0 = 6, kQ5_1 = 7, kQ8_0 = 8,
-  kQ2_K = 10, kQ3_K = 11, kQ4_K = 12, kQ5_K = 13, kQ6_K = 14, kBF16 = 30,
+  kF32 = 0,
+  kF16 = 1,
+  kQ4_0 = 2,
+  kQ4_1 = 3,
+  kQ5_0 = 6,
+  kQ5_1 = 7,
+  kQ8_0 = 8,
+  kQ2_K = 10,
+  kQ3_K = 11,
+  kQ4_K = 12,
+  kQ5_K = 13,
+  kQ6_K = 14,
+  kBF16 = 30,
 };
 
 const char* gguf_type_name(GgufType type);
-int64_t gguf_block_elements(GgufType type);      // elements of one block (1 for dense types)
-std::size_t gguf_block_bytes(GgufType type);     // bytes of one block
+int64_t gguf_block_elements(GgufType type);   // elements of one block (1 for dense types)
+std::size_t gguf_block_bytes(GgufType type);  // bytes of one block
 
 struct GgufTensor {
   std::string name;
@@ -34,9 +45,9 @@ struct GgufTensor {
 };
 
 /// A metadata value. Numbers keep their width class; arrays are homogeneous.
-using GgufValue = std::variant<bool, uint64_t, int64_t, double, std::string, std::vector<bool>,
-                               std::vector<uint64_t>, std::vector<int64_t>, std::vector<double>,
-                               std::vector<std::string>>;
+using GgufValue =
+    std::variant<bool, uint64_t, int64_t, double, std::string, std::vector<bool>, std::vector<uint64_t>,
+                 std::vector<int64_t>, std::vector<double>, std::vector<std::string>>;
 
 /// One parsed GGUF file, or several parts of a split model merged. Points into the files' bytes.
 class GgufFile {

@@ -37,14 +37,15 @@ class Keys {
   /// A number that some files write once and others per layer; layers must agree.
   std::optional<int64_t> uniform(const char* name, int64_t least, int64_t most) const {
     const auto found = file_.metadata().find(key(name));
-    const bool is_list = found != file_.metadata().end() &&
-                         (std::holds_alternative<std::vector<uint64_t>>(found->second) ||
-                          std::holds_alternative<std::vector<int64_t>>(found->second));
+    const bool is_list =
+        found != file_.metadata().end() && (std::holds_alternative<std::vector<uint64_t>>(found->second) ||
+                                            std::holds_alternative<std::vector<int64_t>>(found->second));
     if (!is_list) return integer(name, least, most);
     const std::vector<int64_t> values = file_.integers(key(name)).value_or(std::vector<int64_t>{});
     if (values.empty()) missing(name);
     if (std::any_of(values.begin(), values.end(), [&](int64_t value) { return value != values.front(); })) {
-      base::fail_unsupported(kWhere, " ", file_.origin(), ": ", in_quotes(key(name)), " differs between layers");
+      base::fail_unsupported(kWhere, " ", file_.origin(), ": ", in_quotes(key(name)),
+                             " differs between layers");
     }
     if (values.front() < least || values.front() > most) out_of_range(name, values.front(), least, most);
     return values.front();
@@ -59,7 +60,8 @@ class Keys {
 
  private:
   [[noreturn]] void out_of_range(const char* name, int64_t value, int64_t least, int64_t most) const {
-    fail_artifact(kWhere, " ", file_.origin(), ": ", in_quotes(key(name)), "; expected ", least, " to ", most, ", got ", value);
+    fail_artifact(kWhere, " ", file_.origin(), ": ", in_quotes(key(name)), "; expected ", least, " to ", most,
+                  ", got ", value);
   }
 
   const GgufFile& file_;
@@ -69,7 +71,8 @@ class Keys {
 int64_t vocabulary_size(const GgufFile& file, const Keys& keys) {
   if (const auto stated = keys.integer("vocab_size", 1, kMostVocabulary)) return *stated;
   const auto embedding = file.tensors().find("token_embd.weight");
-  if (embedding != file.tensors().end() && embedding->second.shape.size() == 2) return embedding->second.shape[0];
+  if (embedding != file.tensors().end() && embedding->second.shape.size() == 2)
+    return embedding->second.shape[0];
   if (const auto* tokens = file.strings("tokenizer.ggml.tokens"); tokens != nullptr && !tokens->empty()) {
     return static_cast<int64_t>(tokens->size());
   }
@@ -92,11 +95,13 @@ void read_sizes(const GgufFile& file, const Keys& keys, ModelConfig& config) {
   config.head_dim = key_length.value_or(config.hidden_size / config.n_heads);
   const auto value_length = keys.integer("attention.value_length", 1, kMostHeadDim);
   if (value_length && *value_length != config.head_dim) {
-    base::fail_unsupported(kWhere, " ", file.origin(), ": values of ", *value_length, " dims beside keys of ", config.head_dim);
+    base::fail_unsupported(kWhere, " ", file.origin(), ": values of ", *value_length, " dims beside keys of ",
+                           config.head_dim);
   }
   config.vocab_size = vocabulary_size(file, keys);
   if (config.vocab_size > kMostVocabulary) {
-    fail_artifact(kWhere, " ", file.origin(), ": a vocabulary of ", config.vocab_size, "; expected at most ", kMostVocabulary);
+    fail_artifact(kWhere, " ", file.origin(), ": a vocabulary of ", config.vocab_size, "; expected at most ",
+                  kMostVocabulary);
   }
 }
 
@@ -129,7 +134,8 @@ std::optional<int32_t> token_id(const GgufFile& file, const char* key) {
 
 void read_token_ids(const GgufFile& file, ModelConfig& config) {
   config.bos_token_id = token_id(file, "tokenizer.ggml.bos_token_id");
-  for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
+  for (const char* key :
+       {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
     const std::optional<int32_t> id = token_id(file, key);
     std::vector<int32_t>& ids = config.eos_token_ids;
     if (id && std::find(ids.begin(), ids.end(), *id) == ids.end()) ids.push_back(*id);
@@ -140,7 +146,8 @@ void read_token_ids(const GgufFile& file, ModelConfig& config) {
 
 ModelConfig parse_model_config(const GgufFile& file) {
   const std::optional<std::string> architecture = file.string("general.architecture");
-  if (!architecture || architecture->empty()) fail_artifact(kWhere, " ", file.origin(), ": general.architecture is missing");
+  if (!architecture || architecture->empty())
+    fail_artifact(kWhere, " ", file.origin(), ": general.architecture is missing");
   const Keys keys(file, *architecture);
   ModelConfig config;
   config.model_type = *architecture;

@@ -16,15 +16,23 @@ using base::fail_artifact;
 constexpr uint64_t kLargestSigned = std::numeric_limits<int64_t>::max();
 
 const char* kind_name(const GgufValue& value) {
-  constexpr const char* kNames[] = {"a boolean",        "an unsigned integer",          "a signed integer",
-                                    "a number",         "a string",                     "an array of booleans",
-                                    "an array of unsigned integers", "an array of signed integers",
-                                    "an array of numbers", "an array of strings"};
+  constexpr const char* kNames[] = {"a boolean",
+                                    "an unsigned integer",
+                                    "a signed integer",
+                                    "a number",
+                                    "a string",
+                                    "an array of booleans",
+                                    "an array of unsigned integers",
+                                    "an array of signed integers",
+                                    "an array of numbers",
+                                    "an array of strings"};
   return kNames[value.index()];
 }
 
-[[noreturn]] void wrong_type(const GgufFile& file, std::string_view key, const char* expected, const GgufValue& value) {
-  fail_artifact("[gguf.metadata] ", file.origin(), ": ", key, "; expected ", expected, ", got ", kind_name(value));
+[[noreturn]] void wrong_type(const GgufFile& file, std::string_view key, const char* expected,
+                             const GgufValue& value) {
+  fail_artifact("[gguf.metadata] ", file.origin(), ": ", key, "; expected ", expected, ", got ",
+                kind_name(value));
 }
 
 const GgufValue* find(const GgufFile& file, std::string_view key) {
@@ -33,7 +41,8 @@ const GgufValue* find(const GgufFile& file, std::string_view key) {
 }
 
 int64_t to_signed(const GgufFile& file, std::string_view key, uint64_t value) {
-  if (value > kLargestSigned) fail_artifact("[gguf.metadata] ", file.origin(), ": ", key, " is out of range: ", value);
+  if (value > kLargestSigned)
+    fail_artifact("[gguf.metadata] ", file.origin(), ": ", key, " is out of range: ", value);
   return static_cast<int64_t>(value);
 }
 
@@ -110,7 +119,8 @@ void GgufFile::merge(GgufFile part) {
   const int64_t count = integer("split.count").value_or(0);
   const int64_t part_count = part.integer("split.count").value_or(0);
   if (count < 2 || part_count != count) {
-    fail_artifact(kMerge, " ", part.origin_, ": split.count; expected ", count, " as in ", origin_, ", got ", part_count);
+    fail_artifact(kMerge, " ", part.origin_, ": split.count; expected ", count, " as in ", origin_, ", got ",
+                  part_count);
   }
   if (merged_parts_.empty()) merged_parts_.insert(integer("split.no").value_or(0));
   const int64_t number = part.integer("split.no").value_or(-1);
@@ -120,7 +130,8 @@ void GgufFile::merge(GgufFile part) {
   }
   const std::optional<std::string> other = part.string("general.architecture");
   if (other && other != string("general.architecture")) {
-    fail_artifact(kMerge, " ", part.origin_, ": general.architecture is ", in_quotes(*other), ", not that of ", origin_);
+    fail_artifact(kMerge, " ", part.origin_, ": general.architecture is ", in_quotes(*other),
+                  ", not that of ", origin_);
   }
   for (auto& [name, tensor] : part.tensors_) {
     if (!tensors_.emplace(name, std::move(tensor)).second) {
@@ -138,7 +149,8 @@ void GgufFile::check_complete() const {
   }
   const std::optional<int64_t> n_tensors = integer("split.tensors.count");
   if (count > 1 && n_tensors && *n_tensors != static_cast<int64_t>(tensors_.size())) {
-    fail_artifact(kComplete, " ", origin_, ": split.tensors.count; expected ", *n_tensors, " tensors, got ", tensors_.size());
+    fail_artifact(kComplete, " ", origin_, ": split.tensors.count; expected ", *n_tensors, " tensors, got ",
+                  tensors_.size());
   }
 }
 

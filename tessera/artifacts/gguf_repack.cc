@@ -56,9 +56,9 @@ void five_codes(const std::byte* fifth_bits, const std::byte* qs, std::byte* cod
   const auto fifth = load<uint32_t>(fifth_bits);
   const auto a = load<uint64_t>(qs);
   const auto b = load<uint64_t>(qs + 8);
-  const uint64_t bytes[4] = {
-      (a & kNibbles) | spread_fifth(fifth), (b & kNibbles) | spread_fifth(fifth >> 8),
-      (a >> 4 & kNibbles) | spread_fifth(fifth >> 16), (b >> 4 & kNibbles) | spread_fifth(fifth >> 24)};
+  const uint64_t bytes[4] = {(a & kNibbles) | spread_fifth(fifth), (b & kNibbles) | spread_fifth(fifth >> 8),
+                             (a >> 4 & kNibbles) | spread_fifth(fifth >> 16),
+                             (b >> 4 & kNibbles) | spread_fifth(fifth >> 24)};
   store_fives(bytes, codes);
 }
 
@@ -194,7 +194,8 @@ void repack_affine(GgufType type, std::span<const std::byte> blocks, std::span<u
   const std::optional<AffineForm> form = affine_form(type);
   TESSERA_CHECK(form.has_value());
   TESSERA_CHECK(blocks.size() % gguf_block_bytes(type) == 0);
-  const std::size_t n = blocks.size() / gguf_block_bytes(type) * static_cast<std::size_t>(gguf_block_elements(type));
+  const std::size_t n =
+      blocks.size() / gguf_block_bytes(type) * static_cast<std::size_t>(gguf_block_elements(type));
   TESSERA_CHECK(codes.size() == n / 32 * static_cast<std::size_t>(form->bits));
   TESSERA_CHECK(scales.size() == n / 32 * (form->has_f32_scales ? 4u : 2u));
   TESSERA_CHECK(biases.size() == scales.size());

@@ -13,7 +13,8 @@ using nlohmann::json;
 JsonFields::JsonFields(const json& object, const char* where, const std::string& origin, std::string path)
     : object_(object), where_(where), origin_(origin), path_(std::move(path)) {
   if (!object.is_object()) {
-    fail_artifact(where, " ", origin, path_.empty() ? "" : ": ", path_, "; expected an object, got ", object.type_name());
+    fail_artifact(where, " ", origin, path_.empty() ? "" : ": ", path_, "; expected an object, got ",
+                  object.type_name());
   }
 }
 
@@ -73,7 +74,8 @@ int64_t checked_integer(const json& value, int64_t least, int64_t most, const st
                        value.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
   const int64_t number = is_huge ? std::numeric_limits<int64_t>::max() : value.get<int64_t>();
   if (number < least || number > most) {
-    fail_artifact(at, "; expected ", least, " to ", most, ", got ", is_huge ? "more than 2^63" : std::to_string(number));
+    fail_artifact(at, "; expected ", least, " to ", most, ", got ",
+                  is_huge ? "more than 2^63" : std::to_string(number));
   }
   return number;
 }

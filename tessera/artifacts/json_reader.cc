@@ -39,8 +39,7 @@ class DocumentBuilder : public nlohmann::json_sax<json> {
     return true;
   }
 
-  bool parse_error(std::size_t position, const std::string&,
-                   const nlohmann::detail::exception&) override {
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
     return refuse("not valid JSON at byte " + std::to_string(position));
   }
 

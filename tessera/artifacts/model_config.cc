@@ -54,7 +54,8 @@ void read_rope_scaling(const JsonFields& scaling, ModelConfig& config) {
   if (!kind) kind = scaling.string("type");
   rope.kind = kind.value_or("default");
   const std::optional<double> factor = scaling.number("factor");
-  const bool needs_factor = rope.kind == "linear" || rope.kind == "dynamic" || rope.kind == "llama3" || rope.kind == "yarn";
+  const bool needs_factor =
+      rope.kind == "linear" || rope.kind == "dynamic" || rope.kind == "llama3" || rope.kind == "yarn";
   if (needs_factor && !factor) fail_artifact(scaling.at("factor"), " is missing for rope type ", rope.kind);
   rope.factor = factor.value_or(1.0);
   rope.low_freq_factor = scaling.number("low_freq_factor").value_or(rope.low_freq_factor);
@@ -105,12 +106,14 @@ void add_token_ids(const JsonFields& fields, const char* key, std::vector<int32_
   const json* value = fields.find(key);
   if (value == nullptr) return;
   const auto add = [&](const json& id) {
-    const auto number = static_cast<int32_t>(checked_integer(id, 0, std::numeric_limits<int32_t>::max(), fields.at(key)));
+    const auto number =
+        static_cast<int32_t>(checked_integer(id, 0, std::numeric_limits<int32_t>::max(), fields.at(key)));
     if (std::find(ids.begin(), ids.end(), number) == ids.end()) ids.push_back(number);
   };
   if (!value->is_array()) return add(*value);
   constexpr std::size_t kMostIds = 4096;  // keeps the search for repeats cheap on hostile files
-  if (value->size() > kMostIds) fail_artifact(fields.at(key), " lists ", value->size(), " ids; expected at most ", kMostIds);
+  if (value->size() > kMostIds)
+    fail_artifact(fields.at(key), " lists ", value->size(), " ids; expected at most ", kMostIds);
   for (const json& id : *value) add(id);
 }
 
@@ -122,7 +125,8 @@ void read_token_ids(const JsonFields& fields, ModelConfig& config) {
 }
 
 void read_behaviour(const JsonFields& text, const JsonFields& root, ModelConfig& config) {
-  const auto eps = first_number(text, {"rms_norm_eps", "layer_norm_eps", "norm_eps", "norm_epsilon", "layernorm_epsilon"});
+  const auto eps =
+      first_number(text, {"rms_norm_eps", "layer_norm_eps", "norm_eps", "norm_epsilon", "layernorm_epsilon"});
   if (!eps) fail_artifact(text.at("rms_norm_eps"), " is missing");
   config.rms_norm_eps = *eps;
   if (text.boolean("use_sliding_window").value_or(true)) {
@@ -164,7 +168,8 @@ ModelConfig parse_model_config(std::string_view config_json, std::string_view ge
   read_token_ids(root, config);
   if (!generation_config_json.empty()) {
     const std::string generation_origin = origin + "/generation_config.json";
-    const json generation = read_json(generation_config_json, kWhere, generation_origin, DuplicateKeys::kKeepLast);
+    const json generation =
+        read_json(generation_config_json, kWhere, generation_origin, DuplicateKeys::kKeepLast);
     read_token_ids(JsonFields(generation, kWhere, generation_origin, ""), config);
   }
   check_model_config(config, kWhere + (" " + config_origin));

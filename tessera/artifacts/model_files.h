@@ -29,7 +29,4 @@ ModelFiles find_model(const std::string& name);
 /// The Hugging Face model cache: $HF_HUB_CACHE, $HF_HOME/hub or $HOME/.cache/huggingface/hub.
 std::filesystem::path hugging_face_cache();
 
-/// Where the default model is kept once it has been downloaded: in Tessera's own cache folder.
-std::filesystem::path default_model_path();
-
 }  // namespace tessera::artifacts

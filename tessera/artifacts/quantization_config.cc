@@ -13,7 +13,7 @@ using nlohmann::json;
 
 struct ModeRow {
   const char* mode;
-  int bits;        // what MLX takes when the file does not say
+  int bits;  // what MLX takes when the file does not say
   int group_size;
 };
 
@@ -23,11 +23,15 @@ constexpr ModeRow kModes[] = {{"affine", 4, 64}, {"mxfp4", 4, 32}, {"nvfp4", 4, 
 QuantizationSpec read_spec(const JsonFields& fields, const std::optional<QuantizationSpec>& base) {
   QuantizationSpec spec;
   spec.mode = fields.string("mode").value_or(base ? base->mode : "affine");
-  const auto row = std::find_if(std::begin(kModes), std::end(kModes), [&](const ModeRow& r) { return spec.mode == r.mode; });
-  if (row == std::end(kModes)) base::fail_unsupported(fields.at("mode"), " ", in_quotes(spec.mode), " is not a quantization mode of MLX");
+  const auto row = std::find_if(std::begin(kModes), std::end(kModes),
+                                [&](const ModeRow& r) { return spec.mode == r.mode; });
+  if (row == std::end(kModes))
+    base::fail_unsupported(fields.at("mode"), " ", in_quotes(spec.mode),
+                           " is not a quantization mode of MLX");
   const bool is_same_mode = base && base->mode == spec.mode;
   spec.bits = static_cast<int>(fields.integer("bits", 1, 16).value_or(is_same_mode ? base->bits : row->bits));
-  spec.group_size = static_cast<int>(fields.integer("group_size", 1, 1024).value_or(is_same_mode ? base->group_size : row->group_size));
+  spec.group_size = static_cast<int>(
+      fields.integer("group_size", 1, 1024).value_or(is_same_mode ? base->group_size : row->group_size));
   constexpr int kBits[] = {2, 3, 4, 5, 6, 8};
   constexpr int kGroups[] = {16, 32, 64, 128};
   if (std::find(std::begin(kBits), std::end(kBits), spec.bits) == std::end(kBits)) {
@@ -45,7 +49,8 @@ std::optional<JsonFields> find_quantization(const JsonFields& config) {
   auto copy = config.nested("quantization_config");
   if (!copy) return std::nullopt;
   if (const auto method = copy->string("quant_method")) {
-    base::fail_unsupported(copy->at("quant_method"), " ", in_quotes(*method), "; expected MLX's quantization or none");
+    base::fail_unsupported(copy->at("quant_method"), " ", in_quotes(*method),
+                           "; expected MLX's quantization or none");
   }
   return copy;
 }
@@ -61,7 +66,8 @@ QuantizationConfig read_quantization(const json& config, const char* where, cons
   QuantizationConfig result;
   const std::optional<JsonFields> fields = find_quantization(JsonFields(config, where, origin, ""));
   if (!fields) return result;
-  if (fields->find("bits") != nullptr || fields->find("group_size") != nullptr || fields->find("mode") != nullptr) {
+  if (fields->find("bits") != nullptr || fields->find("group_size") != nullptr ||
+      fields->find("mode") != nullptr) {
     result.fallback = read_spec(*fields, std::nullopt);
   }
   for (const auto& [path, value] : fields->object().items()) {
@@ -69,7 +75,9 @@ QuantizationConfig read_quantization(const json& config, const char* where, cons
       result.overrides.emplace(path, value.get<bool>() ? result.fallback : std::nullopt);
     } else if (value.is_object()) {
       // Built here rather than by nested(): module paths contain dots and any other byte.
-      result.overrides.emplace(path, read_spec(JsonFields(value, where, origin, "quantization." + in_quotes(path)), result.fallback));
+      result.overrides.emplace(
+          path,
+          read_spec(JsonFields(value, where, origin, "quantization." + in_quotes(path)), result.fallback));
     }
   }
   return result;

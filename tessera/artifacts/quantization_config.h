@@ -11,6 +11,7 @@ namespace tessera::artifacts {
 /// Reads `quantization`, or `quantization_config` where that is MLX's copy of it, of `config`.
 /// A value of false leaves a module dense, true or an object overrides the default.
 /// Throws InvalidArtifact on a wrong form, Unsupported for other toolkits, modes and bits.
-QuantizationConfig read_quantization(const nlohmann::json& config, const char* where, const std::string& origin);
+QuantizationConfig read_quantization(const nlohmann::json& config, const char* where,
+                                     const std::string& origin);
 
 }  // namespace tessera::artifacts

@@ -28,10 +28,10 @@ struct TypeRow {
 };
 
 constexpr TypeRow kTypes[] = {
-    {"BOOL", ElementType::kBool, 1}, {"U8", ElementType::kU8, 1},     {"I8", ElementType::kI8, 1},
-    {"U16", ElementType::kU16, 2},   {"I16", ElementType::kI16, 2},   {"F16", ElementType::kF16, 2},
-    {"BF16", ElementType::kBF16, 2}, {"U32", ElementType::kU32, 4},   {"I32", ElementType::kI32, 4},
-    {"F32", ElementType::kF32, 4},   {"U64", ElementType::kU64, 8},   {"I64", ElementType::kI64, 8},
+    {"BOOL", ElementType::kBool, 1}, {"U8", ElementType::kU8, 1},   {"I8", ElementType::kI8, 1},
+    {"U16", ElementType::kU16, 2},   {"I16", ElementType::kI16, 2}, {"F16", ElementType::kF16, 2},
+    {"BF16", ElementType::kBF16, 2}, {"U32", ElementType::kU32, 4}, {"I32", ElementType::kI32, 4},
+    {"F32", ElementType::kF32, 4},   {"U64", ElementType::kU64, 8}, {"I64", ElementType::kI64, 8},
     {"F64", ElementType::kF64, 8},
 };
 
@@ -64,7 +64,8 @@ ElementType read_type(const json& value, const std::string& at_tensor) {
     if (name == row.name) return row.type;
   }
   for (const char* foreign : kForeignTypes) {
-    if (name == foreign) base::fail_unsupported(at_tensor, " has dtype ", name, ", which Tessera does not read");
+    if (name == foreign)
+      base::fail_unsupported(at_tensor, " has dtype ", name, ", which Tessera does not read");
   }
   fail_artifact(at_tensor, ": unknown dtype ", in_quotes(name));
 }
@@ -81,12 +82,14 @@ uint64_t read_count(const json& value, const char* what, const std::string& at_t
 std::vector<int64_t> read_shape(const json& value, const std::string& at_tensor) {
   if (!value.is_array()) fail_artifact(at_tensor, ": shape; expected an array, got ", value.type_name());
   constexpr std::size_t kMostAxes = 32;
-  if (value.size() > kMostAxes) fail_artifact(at_tensor, ": shape has ", value.size(), " axes; expected at most ", kMostAxes);
+  if (value.size() > kMostAxes)
+    fail_artifact(at_tensor, ": shape has ", value.size(), " axes; expected at most ", kMostAxes);
   std::vector<int64_t> shape;
   for (const json& axis : value) {
     const uint64_t extent = read_count(axis, "shape", at_tensor);
     // Arrays are indexed with 32-bit extents further up.
-    if (extent > std::numeric_limits<int32_t>::max()) fail_artifact(at_tensor, ": axis of ", extent, " is too long");
+    if (extent > std::numeric_limits<int32_t>::max())
+      fail_artifact(at_tensor, ": axis of ", extent, " is too long");
     shape.push_back(static_cast<int64_t>(extent));
   }
   return shape;
@@ -112,7 +115,8 @@ SafetensorsEntry read_entry(const std::string& name, const json& value, std::spa
   entry.type = read_type(field(value, "dtype", at_tensor), at_tensor);
   entry.shape = read_shape(field(value, "shape", at_tensor), at_tensor);
   const json& offsets = field(value, "data_offsets", at_tensor);
-  if (!offsets.is_array() || offsets.size() != 2) fail_artifact(at_tensor, ": data_offsets; expected [begin, end]");
+  if (!offsets.is_array() || offsets.size() != 2)
+    fail_artifact(at_tensor, ": data_offsets; expected [begin, end]");
   const uint64_t begin = read_count(offsets[0], "data_offsets", at_tensor);
   const uint64_t end = read_count(offsets[1], "data_offsets", at_tensor);
   if (begin > end || end > data.size()) {
@@ -129,9 +133,12 @@ SafetensorsEntry read_entry(const std::string& name, const json& value, std::spa
 }
 
 void read_metadata(const json& value, SafetensorsFile& file, const std::string& origin) {
-  if (!value.is_object()) fail_artifact(kWhere, " ", origin, ": __metadata__; expected an object, got ", value.type_name());
+  if (!value.is_object())
+    fail_artifact(kWhere, " ", origin, ": __metadata__; expected an object, got ", value.type_name());
   for (const auto& [key, text] : value.items()) {
-    if (!text.is_string()) fail_artifact(kWhere, " ", origin, ": __metadata__ ", in_quotes(key), "; expected a string, got ", text.type_name());
+    if (!text.is_string())
+      fail_artifact(kWhere, " ", origin, ": __metadata__ ", in_quotes(key), "; expected a string, got ",
+                    text.type_name());
     file.metadata.emplace(key, text.get<std::string>());
   }
 }
@@ -147,11 +154,14 @@ void check_tiling(const SafetensorsFile& file, std::span<const std::byte> data, 
   std::size_t position = 0;
   for (const SafetensorsEntry* entry : order) {
     const auto begin = static_cast<std::size_t>(entry->data.data() - data.data());
-    if (begin < position) fail_artifact(at(origin, entry->name), " overlaps another tensor at byte ", begin, " of the data");
-    if (begin > position) fail_artifact(at(origin, entry->name), " leaves ", begin - position, " unused bytes before it");
+    if (begin < position)
+      fail_artifact(at(origin, entry->name), " overlaps another tensor at byte ", begin, " of the data");
+    if (begin > position)
+      fail_artifact(at(origin, entry->name), " leaves ", begin - position, " unused bytes before it");
     position = begin + entry->data.size();
   }
-  if (position != data.size()) fail_artifact(kWhere, " ", origin, ": ", data.size() - position, " bytes belong to no tensor");
+  if (position != data.size())
+    fail_artifact(kWhere, " ", origin, ": ", data.size() - position, " bytes belong to no tensor");
 }
 
 bool is_plain_file_name(const std::string& name) {
@@ -180,7 +190,8 @@ SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::s
                   bytes.size() - kLengthBytes, " (is it truncated?)");
   }
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length);
-  if (text.empty() || text.front() != '{') fail_artifact(kWhere, " ", origin, ": the header does not begin with '{'");
+  if (text.empty() || text.front() != '{')
+    fail_artifact(kWhere, " ", origin, ": the header does not begin with '{'");
   const json header = read_json(text, kWhere, origin, DuplicateKeys::kRefuse);
   const std::span<const std::byte> data = bytes.subspan(kLengthBytes + length);
 
@@ -201,13 +212,16 @@ std::map<std::string, std::string> parse_safetensors_index(std::string_view text
   const json index = read_json(text, kIndex, origin, DuplicateKeys::kRefuse);
   if (!index.is_object()) fail_artifact(kIndex, " ", origin, "; expected an object, got ", index.type_name());
   const auto found = index.find("weight_map");
-  if (found == index.end() || !found->is_object()) fail_artifact(kIndex, " ", origin, ": weight_map; expected an object");
+  if (found == index.end() || !found->is_object())
+    fail_artifact(kIndex, " ", origin, ": weight_map; expected an object");
   std::map<std::string, std::string> shards;
   for (const auto& [name, shard] : found->items()) {
-    if (!shard.is_string()) fail_artifact(kIndex, " ", origin, ": weight_map ", in_quotes(name), "; expected a string");
+    if (!shard.is_string())
+      fail_artifact(kIndex, " ", origin, ": weight_map ", in_quotes(name), "; expected a string");
     const std::string& file_name = shard.get_ref<const std::string&>();
     if (!is_plain_file_name(file_name)) {
-      fail_artifact(kIndex, " ", origin, ": weight_map ", in_quotes(name), "; expected a plain file name, got ", in_quotes(file_name));
+      fail_artifact(kIndex, " ", origin, ": weight_map ", in_quotes(name),
+                    "; expected a plain file name, got ", in_quotes(file_name));
     }
     shards.emplace(name, file_name);
   }

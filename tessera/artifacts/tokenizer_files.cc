@@ -42,7 +42,8 @@ TokenizerFiles read_folder(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::is_regular_file(folder / "tokenizer.json", ignored)) {
     if (fs::is_regular_file(folder / "tokenizer.model", ignored)) {
-      base::fail_unsupported(kWhere, " ", folder.string(), " has only tokenizer.model; expected tokenizer.json, the fast tokenizer's file");
+      base::fail_unsupported(kWhere, " ", folder.string(),
+                             " has only tokenizer.model; expected tokenizer.json, the fast tokenizer's file");
     }
     fail_artifact(kWhere, " ", folder.string(), ": tokenizer.json is missing");
   }
@@ -99,7 +100,8 @@ std::vector<int32_t> read_token_types(const GgufFile& file, std::size_t n_tokens
   const std::optional<std::vector<int64_t>> stored = file.integers(key_of("token_type"));
   if (!stored || stored->empty()) return types;
   if (stored->size() != n_tokens) {
-    fail_key(file, "token_type", base::concat("; expected one per token, ", n_tokens, ", got ", stored->size()));
+    fail_key(file, "token_type",
+             base::concat("; expected one per token, ", n_tokens, ", got ", stored->size()));
   }
   types.reserve(n_tokens);
   for (const int64_t type : *stored) {
@@ -117,7 +119,8 @@ TokenizerFiles read_tokenizer_files(const ModelFiles& files) {
 
 GgufVocabulary read_gguf_vocabulary(const GgufFile& file) {
   const std::vector<std::string>* tokens = file.strings(key_of("tokens"));
-  if (tokens == nullptr || tokens->empty()) fail_key(file, "tokens", " is missing; the file has no vocabulary");
+  if (tokens == nullptr || tokens->empty())
+    fail_key(file, "tokens", " is missing; the file has no vocabulary");
   const std::optional<std::string> model = file.string(key_of("model"));
   if (!model) fail_key(file, "model", " is missing");
   GgufVocabulary vocabulary;

@@ -16,16 +16,17 @@ class GgufFile;
 
 /// The fields `tokenizer.ggml.*` of a GGUF file; absent ones are empty.
 struct GgufVocabulary {
-  std::string model;                     // "gpt2" (byte-level BPE), "llama" (SentencePiece), ...
-  std::string pre;                       // name of the pre-tokenizer
-  std::vector<std::string> tokens;       // one per id; bytes as the file has them
-  std::vector<float> scores;             // per token, or empty; never NaN
-  std::vector<int32_t> token_types;      // per token, or empty: 1 normal, 2 unknown, 3 control, 4 user defined, 5 unused, 6 byte
-  std::vector<std::string> merges;       // "left right", first merge first
+  std::string model;                // "gpt2" (byte-level BPE), "llama" (SentencePiece), ...
+  std::string pre;                  // name of the pre-tokenizer
+  std::vector<std::string> tokens;  // one per id; bytes as the file has them
+  std::vector<float> scores;        // per token, or empty; never NaN
+  std::vector<int32_t>
+      token_types;  // per token, or empty: 1 normal, 2 unknown, 3 control, 4 user defined, 5 unused, 6 byte
+  std::vector<std::string> merges;  // "left right", first merge first
   std::optional<bool> add_bos;
   std::optional<bool> add_eos;
   std::optional<bool> add_space_prefix;
-  std::optional<uint32_t> bos;           // ids are below tokens.size()
+  std::optional<uint32_t> bos;  // ids are below tokens.size()
   std::optional<uint32_t> eos;
   std::optional<uint32_t> eot;
   std::optional<uint32_t> eom;

@@ -23,11 +23,11 @@ constexpr NameRow kModelNames[] = {
 
 /// Inside block N: after "blk.N." and "model.layers.N.".
 constexpr NameRow kBlockNames[] = {
-    {"attn_q", "self_attn.q_proj"},         {"attn_k", "self_attn.k_proj"},
-    {"attn_v", "self_attn.v_proj"},         {"attn_output", "self_attn.o_proj"},
-    {"attn_qkv", "self_attn.qkv_proj"},     {"attn_q_norm", "self_attn.q_norm"},
-    {"attn_k_norm", "self_attn.k_norm"},    {"ffn_gate", "mlp.gate_proj"},
-    {"ffn_up", "mlp.up_proj"},              {"ffn_down", "mlp.down_proj"},
+    {"attn_q", "self_attn.q_proj"},      {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},      {"attn_output", "self_attn.o_proj"},
+    {"attn_qkv", "self_attn.qkv_proj"},  {"attn_q_norm", "self_attn.q_norm"},
+    {"attn_k_norm", "self_attn.k_norm"}, {"ffn_gate", "mlp.gate_proj"},
+    {"ffn_up", "mlp.up_proj"},           {"ffn_down", "mlp.down_proj"},
 };
 
 constexpr NameRow kNormsBefore[] = {
@@ -99,7 +99,8 @@ struct Spelling {
 constexpr Spelling kGguf{"blk.", &NameRow::gguf};
 constexpr Spelling kCanonical{"model.layers.", &NameRow::canonical};
 
-std::optional<std::string> rename(std::string_view name, const Spelling& from, const Spelling& to, NormPlacement norms) {
+std::optional<std::string> rename(std::string_view name, const Spelling& from, const Spelling& to,
+                                  NormPlacement norms) {
   const std::string_view suffix = take_suffix(name);
   if (suffix.empty()) return std::nullopt;
   if (!name.starts_with(from.block_prefix)) {
@@ -121,7 +122,8 @@ std::optional<std::string> rename(std::string_view name, const Spelling& from, c
 NormPlacement norm_placement(const GgufFile& file) {
   if (!file.tensors().contains("blk.0.post_ffw_norm.weight")) return NormPlacement::kBefore;
   if (!file.tensors().contains("blk.0.ffn_norm.weight")) return NormPlacement::kAfter;
-  return file.string("general.architecture") == "glm4" ? NormPlacement::kSandwichSelfAttention : NormPlacement::kSandwich;
+  return file.string("general.architecture") == "glm4" ? NormPlacement::kSandwichSelfAttention
+                                                       : NormPlacement::kSandwich;
 }
 
 std::optional<std::string> canonical_name(std::string_view name, NormPlacement norms) {
@@ -133,8 +135,10 @@ std::optional<std::string> gguf_name(std::string_view name, NormPlacement norms)
 }
 
 bool has_interleaved_rope_rows(std::string_view architecture) {
-  constexpr std::string_view kArchitectures[] = {"llama", "granite", "granitemoe", "smollm3", "minicpm", "arcee", "mistral3"};
-  return std::find(std::begin(kArchitectures), std::end(kArchitectures), architecture) != std::end(kArchitectures);
+  constexpr std::string_view kArchitectures[] = {"llama",   "granite", "granitemoe", "smollm3",
+                                                 "minicpm", "arcee",   "mistral3"};
+  return std::find(std::begin(kArchitectures), std::end(kArchitectures), architecture) !=
+         std::end(kArchitectures);
 }
 
 bool is_rope_projection(std::string_view name) {
@@ -149,7 +153,8 @@ std::vector<int32_t> rope_row_order(int64_t n_heads, int64_t head_dim) {
   order.reserve(static_cast<std::size_t>(n_heads * head_dim));
   for (int64_t head = 0; head < n_heads; ++head) {
     for (int64_t half = 0; half < 2; ++half) {
-      for (int64_t i = 0; i < head_dim / 2; ++i) order.push_back(static_cast<int32_t>(head * head_dim + 2 * i + half));
+      for (int64_t i = 0; i < head_dim / 2; ++i)
+        order.push_back(static_cast<int32_t>(head * head_dim + 2 * i + half));
     }
   }
   return order;

@@ -15,9 +15,9 @@ class GgufFile;
 /// Where a block has its norms. Both files use the same few words for different places, so names
 /// can only be translated knowing this.
 enum class NormPlacement {
-  kBefore,    // before attention and MLP
-  kAfter,     // after attention and MLP, none before
-  kSandwich,  // before and after both; Hugging Face: pre_/post_feedforward_layernorm
+  kBefore,                 // before attention and MLP
+  kAfter,                  // after attention and MLP, none before
+  kSandwich,               // before and after both; Hugging Face: pre_/post_feedforward_layernorm
   kSandwichSelfAttention,  // the same places; Hugging Face: post_self_attn_/post_mlp_layernorm
 };
 

@@ -11,7 +11,8 @@ find_library(TESSERA_MLX_LIBRARY mlx PATHS ${TESSERA_MLX_ROOT}/lib NO_DEFAULT_PA
 target_link_libraries(tessera_mlx INTERFACE ${TESSERA_MLX_LIBRARY})
 
 # One precompiled header for the whole build: MLX costs seconds per translation unit otherwise.
-file(WRITE ${CMAKE_BINARY_DIR}/generated/mlx_pch.cc "// The owner of the precompiled MLX header.\n")
+# (file(CONFIGURE) leaves an unchanged file alone: a new time stamp would rebuild everything.)
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/mlx_pch.cc CONTENT "// The owner of the precompiled MLX header.\n")
 add_library(tessera_mlx_pch STATIC ${CMAKE_BINARY_DIR}/generated/mlx_pch.cc)
 target_link_libraries(tessera_mlx_pch PUBLIC tessera_build tessera_mlx)
 target_precompile_headers(tessera_mlx_pch PRIVATE

@@ -1,0 +1,87 @@
+// The arguments of every verb and the two functions that make one: declare() names its flags,
+// run() does the work and returns the exit status. main.cc holds the table of verbs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/cli/flags.h"
+#include "tessera/options.h"
+
+namespace tessera::cli {
+
+/// Prints the continuation of one prompt.
+struct GenerateArguments {
+  ModelOptions model;
+  GenerationOptions generation;
+  std::optional<std::string> prompt;    // "-" reads standard input
+  std::optional<std::string> system;    // system message, with the chat template only
+  bool is_raw = false;                  // continue the prompt as it is, without the template
+  bool is_json = false;                 // one JSON object instead of the text
+  bool is_verbose = false;              // statistics on stderr
+  std::optional<int64_t> top_logprobs;  // log-probabilities in the JSON object
+};
+void declare(FlagSet& flags, GenerateArguments& arguments);
+int run(const GenerateArguments& arguments);
+
+/// A conversation: one line of standard input is one turn.
+struct ChatArguments {
+  ModelOptions model;
+  GenerationOptions generation;
+  std::optional<std::string> system;
+  bool is_verbose = false;
+};
+void declare(FlagSet& flags, ChatArguments& arguments);
+int run(const ChatArguments& arguments);
+
+/// Describes a model from its files, or lists the environment variables.
+struct InspectArguments {
+  std::string model = ModelOptions{}.model;
+  bool is_json = false;
+  bool lists_environment = false;
+};
+void declare(FlagSet& flags, InspectArguments& arguments);
+int run(const InspectArguments& arguments);
+
+/// Text to token ids and back.
+struct TokenizeArguments {
+  std::string model = ModelOptions{}.model;
+  std::optional<std::string> text;  // "-" reads standard input
+  bool is_decode = false;           // the text holds ids
+  bool is_plain = false;            // without the special tokens a prompt begins or ends with
+  bool is_json = false;
+  bool is_verbose = false;  // one line per token: id and text
+};
+void declare(FlagSet& flags, TokenizeArguments& arguments);
+int run(const TokenizeArguments& arguments);
+
+/// Downloads a model.
+struct PullArguments {
+  std::optional<std::string> name;
+  std::string endpoint;
+  std::string revision;
+  std::string file;  // which GGUF file of a repository with several
+  bool is_json = false;
+};
+void declare(FlagSet& flags, PullArguments& arguments);
+int run(const PullArguments& arguments);
+
+/// Measures prefill and decode speed.
+struct BenchArguments {
+  ModelOptions model;
+  int64_t prompt_tokens = 512;      // of the prefill case; 0 leaves it out
+  int64_t generation_tokens = 128;  // of the decode case; 0 leaves it out
+  int64_t context = 0;              // tokens in the context before decoding
+  int64_t repeat = 3;               // runs per case; the median is reported
+  bool is_json = false;
+};
+void declare(FlagSet& flags, BenchArguments& arguments);
+int run(const BenchArguments& arguments);
+
+/// The text of an argument that may be "-" for standard input. Throws UsageError when it is absent or
+/// empty; `what` names it, for example "prompt".
+std::string read_text_argument(const std::optional<std::string>& argument, const std::string& what);
+
+}  // namespace tessera::cli

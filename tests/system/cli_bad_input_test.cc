@@ -1,0 +1,132 @@
+// Bad input: one clear line on standard error, nothing on standard output, status 2 for what was typed
+// wrong and 1 for what turned out wrong.
+#include <filesystem>
+#include <fstream>
+
+#include "tests/system/cli.h"
+
+namespace tessera::test {
+namespace {
+
+constexpr int kRuntimeError = 1;
+constexpr int kUsageError = 2;
+
+TEST(CliBadInput, MissingModel) {
+  expect_refused(run_cli({"generate", "hi", "--model", fixture("no-such-model")}), kRuntimeError,
+                 "no-such-model");
+  expect_refused(run_cli({"inspect", fixture("no-such-model.gguf")}), kRuntimeError, "no-such-model.gguf");
+  expect_refused(run_cli({"tokenize", "hi", "--model", fixture("no-such-model")}), kRuntimeError,
+                 "no-such-model");
+}
+
+TEST(CliBadInput, FolderWithoutWeights) {
+  const ModelCopy model;
+  std::filesystem::remove(model.file("model.safetensors"));
+  expect_refused(run_cli({"generate", "hi", "--model", model.path()}), kRuntimeError, model.path());
+}
+
+TEST(CliBadInput, TruncatedWeights) {
+  const ModelCopy model;
+  std::filesystem::resize_file(model.file("model.safetensors"), 20000);
+  expect_refused(run_cli({"generate", "hi", "--model", model.path()}), kRuntimeError, "model.safetensors");
+}
+
+TEST(CliBadInput, TruncatedGguf) {
+  const ModelCopy folder;
+  const auto copy = folder.file("short.gguf");
+  std::filesystem::copy_file(fixture("gguf/llama-tiny-f16.gguf"), copy);
+  std::filesystem::resize_file(copy, 3000);
+  expect_refused(run_cli({"generate", "hi", "--model", copy.string()}), kRuntimeError, "short.gguf");
+}
+
+TEST(CliBadInput, UnknownArchitecture) {
+  const ModelCopy model;
+  model.edit_json("config.json", "model_type", "no_such_family");
+  expect_refused(run_cli({"generate", "hi", "--model", model.path()}), kRuntimeError, "no_such_family");
+}
+
+TEST(CliBadInput, TokenizerWithoutTemplateNamesRaw) {
+  const ModelCopy model;
+  model.edit_json("tokenizer_config.json", "chat_template", nullptr);
+  expect_refused(run_cli({"generate", "hi", "--model", model.path()}), kRuntimeError, "--raw");
+  expect_refused(run_cli({"chat", "--model", model.path()}, "hi\n"), kRuntimeError, "--raw");
+  EXPECT_EQ(run_cli({"generate", "hi", "--model", model.path(), "--raw", "--max-tokens", "2"}).status, 0);
+}
+
+TEST(CliBadInput, MissingTokenizer) {
+  const ModelCopy model;
+  std::filesystem::remove(model.file("tokenizer.json"));
+  expect_refused(run_cli({"generate", "hi", "--model", model.path()}), kRuntimeError, "tokenizer");
+}
+
+TEST(CliBadInput, PromptLongerThanTheContext) {
+  std::string prompt;
+  for (int i = 0; i < 2000; ++i) prompt += "word ";
+  expect_refused(run_cli({"generate", "-", "--model", fixture()}, prompt), kRuntimeError, "context");
+  expect_refused(run_cli({"generate", "four words of prompt", "--model", fixture(), "--context-length", "4"}),
+                 kRuntimeError, "context");
+}
+
+TEST(CliBadInput, EmptyPrompt) {
+  expect_refused(run_cli({"generate", "", "--model", fixture()}), kUsageError, "prompt is empty");
+  expect_refused(run_cli({"generate", "--prompt=", "--model", fixture()}), kUsageError, "prompt is empty");
+  expect_refused(run_cli({"generate", "--prompt", "-", "--model", fixture()}), kUsageError,
+                 "prompt is empty");
+  expect_refused(run_cli({"generate", "--model", fixture()}), kUsageError, "no prompt");
+}
+
+TEST(CliBadInput, ContradictingSpellings) {
+  expect_refused(run_cli(generate({"--temp", "0.5", "--temperature", "0.7"})), kUsageError,
+                 "--temp 0.5 contradicts --temperature 0.7");
+  expect_refused(run_cli(generate({"--system", "a", "--system-prompt", "b"})), kUsageError, "contradicts");
+  expect_refused(run_cli(generate({"--prompt", "another"})), kUsageError, "contradicts");
+  expect_refused(run_cli({"inspect", fixture(), "--model", fixture("llama-tiny-4bit")}), kUsageError,
+                 "contradicts");
+  expect_refused(run_cli(generate({"--raw", "--system", "be brief"})), kUsageError, "--system");
+}
+
+TEST(CliBadInput, ValuesOutOfRange) {
+  for (const char* verb : {"generate", "chat"}) {
+    expect_refused(run_cli({verb, "--model", fixture(), "--max-tokens", "0"}), kUsageError, "--max-tokens");
+  }
+  expect_refused(run_cli(generate({"--top-p", "1.5"})), kUsageError, "--top-p");
+  expect_refused(run_cli(generate({"--dtype", "int3"})), kUsageError, "--dtype");
+  expect_refused(run_cli({"bench", "--prompt-tokens", "0", "--generation-tokens", "0"}), kUsageError,
+                 "nothing");
+}
+
+TEST(CliBadInput, BenchLongerThanTheContext) {
+  expect_refused(run_cli({"bench", "--model", fixture(), "--prompt-tokens", "5000"}), kRuntimeError, "5000");
+  expect_refused(run_cli({"bench", "--model", fixture(), "--prompt-tokens", "8", "--context", "5000"}),
+                 kRuntimeError, "context");
+}
+
+TEST(CliBadInput, TokensThatDoNotExist) {
+  expect_refused(run_cli({"tokenize", "--decode", "1 2 three", "--model", fixture()}), kUsageError, "three");
+  expect_refused(run_cli({"tokenize", "--decode", "999999", "--model", fixture()}), kUsageError, "999999");
+  EXPECT_NE(run_cli(generate({"--logit-bias", "999999=1"})).status, 0);
+}
+
+TEST(CliBadInput, UnknownCommandsAndFlags) {
+  expect_refused(run_cli({"generat", "hi"}), kUsageError, "generat");
+  expect_refused(run_cli({"--no-such-flag"}), kUsageError, "--no-such-flag");
+  expect_refused(run_cli(generate({"--no-such-flag"})), kUsageError, "--no-such-flag");
+  expect_refused(run_cli(generate({"--max-tokens"})), kUsageError, "--max-tokens");
+  expect_refused(run_cli({"pull"}), kUsageError, "no model");
+}
+
+TEST(CliBadInput, UnreachableEndpoint) {
+  expect_refused(run_cli({"pull", "some/model", "--endpoint", "http://127.0.0.1:1"}, "",
+                         {"HF_HUB_CACHE=" + testing::TempDir() + "tessera-empty-hub"}),
+                 kRuntimeError, "127.0.0.1");
+}
+
+TEST(CliBadInput, NoArgumentsPrintTheHelp) {
+  const ProcessResult result = run_cli({});
+  EXPECT_EQ(result.status, kUsageError);
+  EXPECT_EQ(result.out, "");
+  EXPECT_NE(result.err.find("Usage: tessera COMMAND"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tessera::test

@@ -1,0 +1,130 @@
+// The smaller verbs: inspect, tokenize, bench, pull, and the program's own help.
+#include <sstream>
+
+#include "tests/system/cli.h"
+
+namespace tessera::test {
+namespace {
+
+TEST(CliProgram, HelpAndVersion) {
+  EXPECT_TRUE(text_of(run_cli({"--version"})).starts_with("tessera "));
+  const std::string help = text_of(run_cli({"--help"}));
+  for (const char* verb : {"generate", "chat", "inspect", "tokenize", "pull", "bench"}) {
+    EXPECT_NE(help.find(verb), std::string::npos) << verb;
+    EXPECT_NE(text_of(run_cli({verb, "--help"})).find("--"), std::string::npos) << verb;
+  }
+}
+
+TEST(CliInspect, JsonDescribesTheModel) {
+  const auto json = json_of(run_cli({"inspect", fixture(), "--json"}));
+  EXPECT_EQ(json["architecture"], "llama");
+  EXPECT_EQ(json["format"], "safetensors");
+  EXPECT_EQ(json["n_layers"], 2);
+  EXPECT_EQ(json["vocab_size"], 384);
+  EXPECT_EQ(json["context_length"], 512);
+  EXPECT_EQ(json["is_tied"], true);
+  EXPECT_EQ(json["has_chat_template"], true);
+  EXPECT_EQ(json["eos_token_ids"], nlohmann::json({2, 0}));
+  EXPECT_GT(json["kv_bytes_per_token"].get<int>(), 0);
+  EXPECT_GT(json["loaded_bytes"].get<int>(), 0);
+  ASSERT_FALSE(json["tensors"].empty());
+  for (const char* key : {"class", "stored_as", "loaded_as", "parameters", "stored_bytes", "loaded_bytes"}) {
+    EXPECT_TRUE(json["tensors"][0].contains(key)) << key;
+  }
+  std::vector<std::string> special;
+  for (const auto& token : json["special_tokens"]) special.push_back(token["token"]);
+  EXPECT_EQ(special, (std::vector<std::string>{"<|endoftext|>", "<|im_start|>", "<|im_end|>"}));
+}
+
+TEST(CliInspect, BothWaysToNameTheModelAgree) {
+  EXPECT_EQ(text_of(run_cli({"inspect", fixture()})), text_of(run_cli({"inspect", "--model", fixture()})));
+  EXPECT_EQ(text_of(run_cli({"inspect", fixture()})),
+            text_of(run_cli({"inspect", fixture(), "--model", fixture()})));
+}
+
+TEST(CliInspect, TextNamesQuantizationPerTensorClass) {
+  const std::string text = text_of(run_cli({"inspect", fixture("llama-tiny-4bit")}));
+  for (const char* part : {"4-bit", "mlp", "attention", "per token", "<|im_end|>", "template"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+}
+
+TEST(CliInspect, DescribesGgufFiles) {
+  const auto json = json_of(run_cli({"inspect", fixture("gguf/llama-tiny-q4_1.gguf"), "--json"}));
+  EXPECT_EQ(json["format"], "gguf");
+  EXPECT_EQ(json["n_layers"], 2);
+}
+
+TEST(CliInspect, EnvironmentListsNamesNotValues) {
+  const std::string secret = "do-not-print-me";
+  const std::string text = text_of(run_cli({"inspect", "--env"}, "", {"HF_TOKEN=" + secret}));
+  EXPECT_NE(text.find("HF_TOKEN"), std::string::npos);
+  EXPECT_EQ(text.find(secret), std::string::npos);
+  const auto json = json_of(run_cli({"inspect", "--env", "--json"}, "", {"HF_TOKEN=" + secret}));
+  EXPECT_TRUE(json.is_array());
+  EXPECT_TRUE(json.at(0).contains("meaning"));
+}
+
+TEST(CliTokenize, RoundTrip) {
+  const std::string text = "Hello w\xC3\xB6rld, \xF0\x9F\x91\x8B!\n  two lines\n";
+  const std::string ids = text_of(run_cli({"tokenize", "-", "--model", fixture()}, text));
+  EXPECT_EQ(ids.find_first_not_of("0123456789 \n"), std::string::npos) << ids;
+  EXPECT_EQ(text_of(run_cli({"tokenize", "--decode", "-", "--model", fixture()}, ids)), text);
+  const auto json = json_of(run_cli({"tokenize", "-", "--json", "--model", fixture()}, text));
+  EXPECT_EQ(json["ids"].size(), json["tokens"].size());
+  const auto decoded =
+      json_of(run_cli({"tokenize", "--decode", json["ids"].dump(), "--json", "--model", fixture()}));
+  EXPECT_EQ(decoded["text"], text);
+}
+
+TEST(CliTokenize, SpecialTokensAreHiddenOnRequest) {
+  const ProcessResult shown = run_cli({"tokenize", "--decode", "1 2", "--model", fixture()});
+  EXPECT_EQ(text_of(shown), "<|im_start|><|im_end|>");
+  EXPECT_EQ(text_of(run_cli({"tokenize", "--decode", "--no-special", "1 2", "--model", fixture()})), "");
+}
+
+TEST(CliTokenize, VerboseListsTheTokens) {
+  const ProcessResult result = run_cli({"tokenize", "Hello", "--verbose", "--model", fixture()});
+  std::istringstream ids(text_of(result));
+  int count = 0;
+  for (std::string id; ids >> id;) ++count;
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), count);
+}
+
+const Arguments kSmallBench = {"bench", "--prompt-tokens", "16", "--generation-tokens", "4", "--context",
+                               "8",     "--repeat",        "1"};
+
+TEST(CliBench, JsonIsOneLinePerCase) {
+  Arguments arguments = kSmallBench;
+  arguments.insert(arguments.end(), {"--json", "--model", fixture(), "--threads", "1"});
+  std::istringstream lines(text_of(run_cli(arguments)));
+  std::vector<std::string> cases;
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line);
+    cases.push_back(json["case"]);
+    EXPECT_GT(json["tokens_per_second"].get<double>(), 0);
+    EXPECT_GT(json["read_gb_per_s"].get<double>(), 0);
+    EXPECT_GT(json["peak_memory_bytes"].get<double>(), 0);
+    EXPECT_EQ(json["threads"], 1);
+    EXPECT_EQ(json.contains("read_fraction"), json["case"] == "decode");
+  }
+  EXPECT_EQ(cases, (std::vector<std::string>{"prefill", "decode"}));
+}
+
+TEST(CliBench, TableNamesBothCases) {
+  Arguments arguments = kSmallBench;
+  arguments.insert(arguments.end(), {"--model", fixture()});
+  const std::string table = text_of(run_cli(arguments));
+  for (const char* part : {"prefill", "decode", "tokens/s", "GB/s"}) {
+    EXPECT_NE(table.find(part), std::string::npos) << table;
+  }
+}
+
+TEST(CliPull, RefusesNamesThatCannotBeOne) {
+  const ProcessResult result = run_cli({"pull", "../etc", "--endpoint", "http://127.0.0.1:1"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.out, "");
+}
+
+}  // namespace
+}  // namespace tessera::test

@@ -15,16 +15,19 @@ namespace tessera::testing {
 
 using Bytes = std::vector<std::byte>;
 
-template <typename T>
-void append(Bytes& out, T value) {
-  const auto* from = reinterpret_cast<const std::byte*>(&value);
-  out.insert(out.end(), from, from + sizeof(T));
+inline void append_raw(Bytes& out, const void* from, std::size_t n) {
+  const std::size_t at = out.size();
+  out.resize(at + n);
+  if (n != 0) std::memcpy(out.data() + at, from, n);
 }
 
-inline void append_text(Bytes& out, std::string_view text) {
-  const auto* from = reinterpret_cast<const std::byte*>(text.data());
-  out.insert(out.end(), from, from + text.size());
+template <typename T>
+void append(Bytes& out, T value) {
+  append_raw(out, &value, sizeof(T));
 }
+
+inline void append_text(Bytes& out, std::string_view text) { append_raw(out, text.data(), text.size()); }
+inline void append_bytes(Bytes& out, const Bytes& bytes) { append_raw(out, bytes.data(), bytes.size()); }
 
 /// `n` bytes from a fixed seed.
 inline Bytes random_bytes(std::size_t n, uint32_t seed) {
@@ -56,7 +59,7 @@ class GgufBuilder {
   /// A key whose value follows in `value`, beginning with its type number.
   GgufBuilder& raw(std::string_view key, const Bytes& value) {
     append_string(metadata_, key);
-    metadata_.insert(metadata_.end(), value.begin(), value.end());
+    append_bytes(metadata_, value);
     ++n_keys_;
     return *this;
   }
@@ -105,7 +108,7 @@ class GgufBuilder {
                       const Bytes& bytes) {
     data_.resize((data_.size() + alignment_ - 1) / alignment_ * alignment_);
     tensor_at(name, axes, type, data_.size());
-    data_.insert(data_.end(), bytes.begin(), bytes.end());
+    append_bytes(data_, bytes);
     return *this;
   }
 
@@ -133,10 +136,10 @@ class GgufBuilder {
     append<uint32_t>(out, version_);
     append<uint64_t>(out, n_tensors_);
     append<uint64_t>(out, n_keys_);
-    out.insert(out.end(), metadata_.begin(), metadata_.end());
-    out.insert(out.end(), table_.begin(), table_.end());
+    append_bytes(out, metadata_);
+    append_bytes(out, table_);
     out.resize((out.size() + alignment_ - 1) / alignment_ * alignment_);
-    out.insert(out.end(), data_.begin(), data_.end());
+    append_bytes(out, data_);
     return out;
   }
 

@@ -4,8 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
+#include <cctype>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 
 #include "tessera/artifacts/half.h"
@@ -114,21 +115,25 @@ TEST(GgufBlocks, KFormatsByHand) {
   EXPECT_EQ(y[0], 0.0f);
 }
 
+/// Code i of a contiguous little-endian bit stream.
+uint32_t code_at(std::span<const uint32_t> codes, int bits, std::size_t i) {
+  uint32_t code = 0;
+  for (std::size_t b = 0; b < static_cast<std::size_t>(bits); ++b) {
+    const std::size_t at = i * static_cast<std::size_t>(bits) + b;
+    code |= (codes[at / 32] >> (at % 32) & 1u) << b;
+  }
+  return code;
+}
+
 /// The value of element i of repacked blocks, in the arithmetic of float32.
 float affine_value(const AffineForm& form, std::span<const uint32_t> codes, const Bytes& scales,
                    const Bytes& biases, std::size_t i) {
-  const auto bits = static_cast<std::size_t>(form.bits);
-  uint32_t code = 0;
-  for (std::size_t b = 0; b < bits; ++b) {
-    const std::size_t at = i * bits + b;
-    code |= (codes[at / 32] >> (at % 32) & 1u) << b;
-  }
   const auto read = [&](const Bytes& from) {
     const std::size_t group = i / 32;
     return form.has_f32_scales ? load<float>(from.data() + group * 4)
                                : half_to_float(load<uint16_t>(from.data() + group * 2));
   };
-  return read(scales) * static_cast<float>(code) + read(biases);
+  return read(scales) * static_cast<float>(code_at(codes, form.bits, i)) + read(biases);
 }
 
 /// Random blocks whose float16 fields are finite and small enough for a float16 bias.
@@ -193,6 +198,35 @@ TEST(GgufBlocks, MatchGoldens) {
     for (std::size_t i = 0; i < got.size(); ++i) {
       const auto want = load<float>(values.data.data() + i * sizeof(float));
       ASSERT_EQ(got[i], want) << "element " << i;
+    }
+  }
+}
+
+template <typename T>
+std::vector<T> values_of(const SafetensorsFile& file, const char* name) {
+  const std::span<const std::byte> data = file.tensors.at(name).data;
+  std::vector<T> values(data.size() / sizeof(T));
+  std::memcpy(values.data(), data.data(), data.size());
+  return values;
+}
+
+// MLX's own packing of every bit width is the same bit stream that repack_affine writes.
+TEST(GgufBlocks, CodesAreTheBitStreamOfMlx) {
+  for (const int bits : {2, 3, 4, 5, 6, 8}) {
+    SCOPED_TRACE(bits);
+    const std::string name = "quantized_b" + std::to_string(bits) + "_g32.safetensors";
+    const auto mapped = base::MappedFile::open(std::filesystem::path(TESSERA_FIXTURES) / "operations" / name);
+    const SafetensorsFile file = parse_safetensors(mapped->bytes(), name);
+    const auto codes = values_of<uint32_t>(file, "w");
+    const auto scales = values_of<float>(file, "scales");
+    const auto biases = values_of<float>(file, "biases");
+    const auto expected = values_of<float>(file, "dequantized");
+    ASSERT_EQ(codes.size() * 32, expected.size() * static_cast<std::size_t>(bits));
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const float value = scales[i / 32] * static_cast<float>(code_at(codes, bits, i)) + biases[i / 32];
+      // One rounding apart at most, where MLX's build fuses the multiply and the add.
+      ASSERT_NEAR(value, expected[i], 1e-6f * (std::abs(expected[i]) + std::abs(biases[i / 32])))
+          << "element " << i;
     }
   }
 }

@@ -188,7 +188,7 @@ TEST(ModelConfig, ReadsFixtures) {
   const ModelConfig quantized = read("llama-tiny-4bit");
   EXPECT_EQ(quantized.quantization.spec("model.layers.1.mlp.down_proj")->bits, 8);
   EXPECT_FALSE(quantized.quantization.spec("model.layers.0.self_attn.o_proj"));
-  EXPECT_THAT(quantized.eos_token_ids, ElementsAre(2));
+  EXPECT_THAT(quantized.eos_token_ids, ElementsAre(2, 0));  // 2 in both files, 0 in the second only
 }
 
 ModelConfig from_gguf(const testing::GgufBuilder& builder) {

@@ -14,7 +14,8 @@ find_program(TESSERA_MOLD mold)
 
 add_library(tessera_build INTERFACE)
 target_include_directories(tessera_build INTERFACE ${CMAKE_SOURCE_DIR})
-target_compile_options(tessera_build INTERFACE -Wall -Wextra -Wconversion -Wno-sign-conversion -Werror)
+target_compile_options(tessera_build INTERFACE -Wall -Wextra -Wconversion -Wno-sign-conversion -Werror
+                       -Wno-missing-field-initializers)  # designated initializers leave defaults out on purpose
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # -fpch-preprocess lets ccache see through the precompiled header.
   target_compile_options(tessera_build INTERFACE -fpch-preprocess)

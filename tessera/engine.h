@@ -39,9 +39,11 @@ struct TokenLogprob {
 };
 
 /// One generated token. `text` may be empty: bytes of an unfinished character and text that may
-/// turn out to be a stop sequence are held back until they are decided.
+/// turn out to be a stop sequence are held back until they are decided. What is still held back at
+/// the end comes in an event of its own, whose token is kNoToken.
+inline constexpr int32_t kNoToken = -1;
 struct TokenEvent {
-  int32_t token = 0;
+  int32_t token = kNoToken;
   std::string text;                           // valid UTF-8; special tokens are not shown
   std::optional<double> logprob;              // when asked for
   std::vector<TokenLogprob> top_logprobs;     // most likely first
@@ -65,7 +67,7 @@ struct Timings {
   double generation_s = 0.0;           // from there to the end
   double time_to_first_token_s = 0.0;
   double prompt_tokens_per_s = 0.0;    // uncached prompt tokens / prompt_s
-  double generation_tokens_per_s = 0.0;
+  double generation_tokens_per_s = 0.0; // forwards of one token / generation_s
   uint64_t peak_memory_bytes = 0;      // peak resident memory of the process
 };
 

@@ -1,15 +1,20 @@
 #include "tessera/models/load.h"
 
 #include "tessera/artifacts/checkpoint.h"
-#include "tessera/artifacts/model_files.h"
+#include "tessera/artifacts/default_model.h"
 #include "tessera/base/check.h"
 #include "tessera/models/registry.h"
 #include "tessera/models/weights.h"
 
 namespace tessera::models {
 
+artifacts::ModelFiles find_or_fetch_model(const std::string& name) {
+  if (name == "default") artifacts::fetch_default_model();
+  return artifacts::find_model(name);
+}
+
 std::shared_ptr<const CausalModel> load_model(const ModelOptions& options) {
-  const auto checkpoint = artifacts::Checkpoint::open(artifacts::find_model(options.model));
+  const auto checkpoint = artifacts::Checkpoint::open(find_or_fetch_model(options.model));
   artifacts::ModelConfig config = checkpoint->config();
   const Family& family = find_family(config.model_type);
   if (!config.is_tie_stated) config.tie_word_embeddings = !checkpoint->contains("lm_head.weight");

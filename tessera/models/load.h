@@ -2,11 +2,17 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
+#include "tessera/artifacts/model_files.h"
 #include "tessera/models/causal_model.h"
 #include "tessera/options.h"
 
 namespace tessera::models {
+
+/// The files of `name` (artifacts::find_model), after fetching the default model if it is the one
+/// asked for and not there yet.
+artifacts::ModelFiles find_or_fetch_model(const std::string& name);
 
 /// Finds, checks, plans and loads. Belongs to the thread that will run the model.
 /// Throws InvalidArgument for a name that leads nowhere, InvalidArtifact for damaged files,

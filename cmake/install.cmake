@@ -25,10 +25,10 @@ if(mlx_bundled)
   install(DIRECTORY ${mlx_bundled} DESTINATION ${CMAKE_INSTALL_LIBDIR}/tessera)
 endif()
 
-install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/NOTICE DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/tessera)
 file(GLOB mlx_licences ${TESSERA_MLX_ROOT}/../mlx_*.dist-info/licenses)
 if(mlx_licences)
-  install(DIRECTORY ${mlx_licences}/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/mlx)
+  install(DIRECTORY ${mlx_licences}/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/tessera/mlx)
 endif()
 
 configure_package_config_file(

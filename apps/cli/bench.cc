@@ -82,7 +82,7 @@ Case measure(Engine& engine, const std::string& name, int64_t context, int64_t t
         is_prefill ? run_once(engine, tokens, 1, static_cast<uint64_t>(i), cancel)
                    : run_once(engine, context, tokens + 1, static_cast<uint64_t>(i), cancel);
     result.speeds.push_back(is_prefill ? run.timings.prompt_tokens_per_s
-                                       : static_cast<double>(tokens) / run.timings.generation_s);
+                                       : run.timings.generation_tokens_per_s);
     result.time_to_first_token_s = run.timings.time_to_first_token_s;
     result.peak_memory_bytes = run.timings.peak_memory_bytes;
   }

@@ -1,6 +1,7 @@
 // generate: one prompt, one answer. Standard output carries the continuation and nothing else.
 #include <fmt/format.h>
 
+#include <chrono>
 #include <iostream>
 #include <iterator>
 #include <string>
@@ -81,7 +82,9 @@ void declare(FlagSet& flags, GenerateArguments& arguments) {
 int run(const GenerateArguments& arguments) {
   check(arguments);
   const GenerationRequest request = make_request(arguments);
+  const auto load_start = std::chrono::steady_clock::now();
   Engine engine = load_engine(arguments.model);
+  const std::chrono::duration<double> load_time = std::chrono::steady_clock::now() - load_start;
   if (!arguments.is_raw && engine.chat_template() == nullptr) {
     throw Error(ErrorKind::kUnsupported,
                 "the model has no chat template; --raw continues the prompt as it is");
@@ -91,6 +94,7 @@ int run(const GenerateArguments& arguments) {
 
   // Only now: while the model loads, Ctrl-C simply ends the program.
   Interrupt interrupt;
+  if (arguments.is_verbose) write_message(fmt::format("Load: {:.3f} s\n", load_time.count()));
   const GenerationResult result = engine.generate(request, on_token, interrupt.token());
   if (arguments.is_json) {
     print_json(result, engine, arguments.top_logprobs.has_value());

@@ -1,7 +1,6 @@
 // generate through argv: what is printed where, that sampling flags reach the sampler, and how it ends.
 #include <chrono>
 #include <csignal>
-#include <thread>
 
 #include "tests/system/cli.h"
 
@@ -159,7 +158,8 @@ TEST(CliGenerate, LoadingFlagsLeaveTheTextAlone) {
 TEST(CliGenerate, StatisticsGoToStandardError) {
   const ProcessResult result = run_cli(generate({"--verbose"}));
   EXPECT_EQ(text_of(result), text_of(run_cli(generate({}))));
-  for (const char* part : {"Prompt: ", "Generation: 12 tokens", "Time to first token: ", "Peak memory: "}) {
+  for (const char* part :
+       {"Load: ", "Prompt: ", "Generation: 12 tokens", "Time to first token: ", "Peak memory: "}) {
     EXPECT_NE(result.err.find(part), std::string::npos) << result.err;
   }
 }
@@ -197,9 +197,9 @@ TEST(CliGenerate, InterruptKeepsWhatIsThere) {
 TEST(CliGenerate, InterruptedJsonSaysCancelled) {
   const ModelCopy model;
   make_endless(model);
-  Subprocess process(command(endless(model, {"--json"})));
-  // Before the generation starts the signal simply ends the program; repeat until it was a request.
-  std::this_thread::sleep_for(std::chrono::seconds(3));
+  Subprocess process(command(endless(model, {"--json", "--verbose"})));
+  // While the model loads, the signal would simply end the program.
+  ASSERT_TRUE(process.wait_for_message("Load: "));
   process.send_signal(SIGINT);
   const ProcessResult result = process.finish(std::chrono::seconds(20));
   EXPECT_EQ(result.status, 130);

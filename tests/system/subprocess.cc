@@ -148,6 +148,14 @@ bool Subprocess::wait_for_output(size_t bytes, std::chrono::seconds limit) {
   return true;
 }
 
+bool Subprocess::wait_for_message(const std::string& text, std::chrono::seconds limit) {
+  const auto deadline = Clock::now() + limit;
+  while (result_.err.find(text) == std::string::npos) {
+    if (err_ < 0 || !read_some(deadline)) return false;
+  }
+  return true;
+}
+
 void Subprocess::send_signal(int signal) { kill(pid_, signal); }
 
 ProcessResult Subprocess::finish(std::chrono::seconds limit) {

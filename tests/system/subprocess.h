@@ -34,6 +34,8 @@ class Subprocess {
   void close_output();
   /// Reads its standard output until `bytes` have arrived in all; false at its end or the time limit.
   bool wait_for_output(size_t bytes, std::chrono::seconds limit = std::chrono::seconds(60));
+  /// The same for its standard error and a text that has to appear there.
+  bool wait_for_message(const std::string& text, std::chrono::seconds limit = std::chrono::seconds(60));
   void send_signal(int signal);
   /// Closes its input, reads to the end and waits.
   ProcessResult finish(std::chrono::seconds limit = std::chrono::seconds(60));

@@ -19,6 +19,7 @@ set(rust_sources
   src/error.rs
   src/ffi.rs
   src/gguf.rs
+  src/json_dumps.rs
   src/lib.rs
   src/pre_tokenizers.rs
   src/python.rs

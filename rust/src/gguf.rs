@@ -276,7 +276,9 @@ fn parse_merges(lines: &[&[u8]], vocab: &Vocab) -> Result<Merges> {
 
 /// SentencePiece merges whatever adjacent pair forms the piece with the highest score. As BPE
 /// merges that is: every split of every piece into two pieces, by descending score of the whole.
-/// Ties are ordered as by Hugging Face's `generate_merges` (`convert_slow_tokenizer.py`).
+/// Ties stay in the order of the ids of whole, left and right, as in the `tokenizer.json` files that
+/// Hugging Face made of SentencePiece models (`SentencePieceExtractor`, `convert_slow_tokenizer.py`);
+/// runs of spaces, all of one score, depend on it.
 fn merges_from_scores(v: &GgufVocabulary, spellings: &[String], vocab: &Vocab) -> Merges {
     struct Split<'a> {
         score: f32,
@@ -302,13 +304,7 @@ fn merges_from_scores(v: &GgufVocabulary, spellings: &[String], vocab: &Vocab) -
         own.sort_by_key(|&(left, right, _)| (left, right));
         splits.extend(own.into_iter().map(|(_, _, split)| split));
     }
-    let length = |text: &str| text.chars().count();
-    splits.sort_by(|a, b| {
-        b.score
-            .total_cmp(&a.score)
-            .then_with(|| length(b.left).cmp(&length(a.left)))
-            .then_with(|| length(b.right).cmp(&length(a.right)))
-    });
+    splits.sort_by(|a, b| b.score.total_cmp(&a.score));
     splits.into_iter().map(|s| (s.left.to_owned(), s.right.to_owned())).collect()
 }
 

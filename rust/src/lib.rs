@@ -8,6 +8,7 @@
 pub mod error;
 pub mod ffi;
 pub mod gguf;
+pub mod json_dumps;
 pub mod pre_tokenizers;
 pub mod python;
 pub mod template;

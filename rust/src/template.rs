@@ -11,7 +11,7 @@ use minijinja::{Environment, Error, ErrorKind, State, UndefinedBehavior, Value};
 use serde_json::{Map, Value as Json};
 
 use crate::error::{Code, Result, TextError};
-use crate::python;
+use crate::{json_dumps, python};
 
 /// Published templates are 1 to 30 kB.
 const MAX_SOURCE_BYTES: usize = 1 << 20;
@@ -150,7 +150,7 @@ fn python_environment() -> Environment<'static> {
         out.write_str(&text).map_err(Error::from)
     });
     environment.add_filter("tojson", |value: Value, rest: Rest<Value>, kwargs: Kwargs| {
-        python::tojson(value, rest, kwargs)
+        json_dumps::tojson(value, rest, kwargs)
     });
     environment.add_filter("string", |value: Value| -> std::result::Result<String, Error> {
         let mut text = String::new();

@@ -9,15 +9,15 @@
 namespace tessera {
 
 struct PullOptions {
-  std::string endpoint;          // base URL; "" = the environment's HF_ENDPOINT, else Hugging Face
-  std::string revision = "main"; // branch, tag or commit; `org/name@revision` says the same
-  std::string file;              // name, or a part of it, of one GGUF file among several
+  std::string endpoint;           // base URL; "" = the environment's HF_ENDPOINT, else Hugging Face
+  std::string revision = "main";  // branch, tag or commit; `org/name@revision` says the same
+  std::string file;               // name, or a part of it, of one GGUF file among several
   std::function<void(const std::string&)> notice;  // lines for people: what is fetched, what was skipped
 };
 
 /// How far the download is. `total_bytes` is 0 while it is unknown.
 struct PullProgress {
-  std::string file;              // the file on its way, relative to the model
+  std::string file;  // the file on its way, relative to the model
   uint64_t done_bytes = 0;
   uint64_t total_bytes = 0;
 };

@@ -62,7 +62,7 @@ class IncludeRule(unittest.TestCase):
         self.accepts("tessera/kernels/cpu/matmul.cc", "<immintrin.h>")
         self.accepts("tessera/layers/norm.cc", "<mlx/fast.h>")
         self.accepts("tessera/artifacts/gguf.cc", "<sys/mman.h>")
-        self.accepts("tessera/artifacts/download.cc", "<httplib.h>")
+        self.accepts("tessera/artifacts/http.cc", "<httplib.h>")
         self.accepts("tessera/text/tokenizer.cc", '"rust/include/tessera_text.h"')
 
     def test_text_level_headers(self):

@@ -15,6 +15,6 @@ endif()
 target_link_libraries(tessera_httplib INTERFACE OpenSSL::SSL OpenSSL::Crypto Threads::Threads)
 
 tessera_library(download
-  SOURCES default_model.cc digest.cc download.cc file_lock.cc pull.cc
+  SOURCES default_model.cc digest.cc download.cc file_lock.cc http.cc pull.cc repository.cc
   DEPENDS base artifacts
   LINK tessera_httplib)

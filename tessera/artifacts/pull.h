@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/artifacts/repository.h"
 #include "tessera/pull.h"
 
 namespace tessera::artifacts {
@@ -23,12 +24,6 @@ struct RepositoryOptions {
   int attempts = 5;             // of each file; a later attempt goes on where the last one stopped
   std::function<void(const PullProgress&)> progress;  // bytes of all files, those already present included
   std::stop_token cancel;
-};
-
-/// A file of the repository that was not downloaded.
-struct SkippedFile {
-  std::string name;
-  std::string reason;
 };
 
 struct PulledRepository {

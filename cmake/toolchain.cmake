@@ -16,6 +16,8 @@ add_library(tessera_build INTERFACE)
 target_include_directories(tessera_build INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(tessera_build INTERFACE -Wall -Wextra -Wconversion -Wno-sign-conversion -Werror
                        -Wno-missing-field-initializers)  # designated initializers leave defaults out on purpose
+# One setting for libraries and programs, so that all of them can share the precompiled header.
+target_compile_options(tessera_build INTERFACE -fPIC)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # -fpch-preprocess lets ccache see through the precompiled header.
   target_compile_options(tessera_build INTERFACE -fpch-preprocess)

@@ -1,0 +1,92 @@
+#include "tessera/error.h"
+#include "tessera/layers/embedding.h"
+#include "tessera/layers/linear.h"
+#include "tessera/layers/norm.h"
+#include "tessera/layers/rope.h"
+#include "tests/arrays.h"
+
+namespace tessera {
+namespace {
+
+using test::close;
+using test::load_fixture;
+using test::normal;
+namespace mx = mlx::core;
+
+constexpr double kFloat32 = 2e-5;  // some hundred units in the last place of float32
+
+tensor::QuantizedTensor quantized(int bits, int group) {
+  const auto golden =
+      load_fixture("operations/quantized_b" + std::to_string(bits) + "_g" + std::to_string(group) + ".safetensors");
+  return {golden.at("w"), golden.at("scales"), golden.at("biases"), group, bits};
+}
+
+TEST(Linear, DenseAndQuantizedAgreeOnTheSameMatrix) {
+  const tensor::QuantizedTensor w = quantized(4, 32);
+  const mx::array bias = normal({40}, 1);
+  const layers::Linear dense(tensor::dequantize(w, mx::float32), bias);
+  const layers::Linear packed(w, bias);
+  const mx::array x = normal({2, 3, 256}, 2);
+  EXPECT_EQ(packed.in_features(), 256);
+  EXPECT_EQ(packed.out_features(), 40);
+  EXPECT_TRUE(close(packed.forward(x), dense.forward(x), kFloat32));
+  const mx::array without = layers::Linear(w).forward(x);
+  EXPECT_TRUE(close(packed.forward(x), mx::add(without, bias), kFloat32));
+}
+
+TEST(Linear, RefusesABiasOfAnotherSize) {
+  EXPECT_THROW(layers::Linear(normal({4, 8}, 1), normal({5}, 2)), Error);
+}
+
+TEST(Embedding, EncodesRowsAndServesAsTheTiedHead) {
+  const tensor::QuantizedTensor w = quantized(8, 32);
+  const mx::array dense = tensor::dequantize(w, mx::float32);
+  const mx::array token_ids = mx::array({3, 0, 39, 3}, {1, 4}, mx::int32);
+  const layers::Embedding embedding(w, mx::float32);
+  EXPECT_EQ(embedding.vocab_size(), 40);
+  EXPECT_EQ(embedding.hidden_size(), 256);
+  EXPECT_TRUE(close(embedding.encode(token_ids), mx::take(dense, token_ids, 0), 0.0));
+  const mx::array h = normal({1, 2, 256}, 3);
+  EXPECT_TRUE(close(embedding.as_linear(h), mx::matmul(h, mx::transpose(dense)), kFloat32));
+  EXPECT_TRUE(close(layers::Embedding(dense, mx::float32).encode(token_ids), mx::take(dense, token_ids, 0), 0.0));
+}
+
+TEST(RmsNorm, HasNoGainWithoutAWeight) {
+  const mx::array x = normal({2, 16}, 4);
+  const mx::array y = layers::RmsNorm(std::nullopt, 0.0F).forward(x);
+  const mx::array mean_square = mx::mean(mx::square(y), -1);
+  EXPECT_TRUE(close(mean_square, mx::ones({2}), kFloat32));
+}
+
+TEST(Rope, ScalingsEqualGoldens) {
+  // The parameters of fixtures/MANIFEST.md.
+  const layers::RopeConfig configs[] = {
+      {.dims = 16, .scaling = "default"},
+      {.dims = 16, .scaling = "linear", .factor = 4.0},
+      {.dims = 16, .scaling = "llama3", .factor = 8.0, .low_freq_factor = 1.0, .high_freq_factor = 4.0,
+       .original_context_length = 64.0},
+  };
+  for (layers::RopeConfig config : configs) {
+    const auto golden = load_fixture("operations/rope_" + config.scaling + ".safetensors");
+    config.theta = golden.at("base").item<float>();
+    const layers::Rope rope(config);
+    EXPECT_TRUE(close(rope.forward(golden.at("x"), 0), golden.at("y_exact_offset_0"), kFloat32)) << config.scaling;
+    EXPECT_TRUE(close(rope.forward(golden.at("x"), 61), golden.at("y_exact_offset_61"), kFloat32)) << config.scaling;
+  }
+}
+
+TEST(Rope, FrequencyFactorsDivideTheFrequencies) {
+  const mx::array x = normal({1, 1, 3, 4}, 5);
+  const layers::Rope twice({.dims = 4, .theta = 100.0, .frequency_factors = mx::array({2.0F, 2.0F})});
+  const layers::Rope halved({.dims = 4, .theta = 100.0, .scaling = "linear", .factor = 2.0});
+  EXPECT_TRUE(close(twice.forward(x, 7), halved.forward(x, 7), kFloat32));
+}
+
+TEST(Rope, RefusesWhatItDoesNotKnow) {
+  EXPECT_THROW(layers::Rope({.dims = 16, .scaling = "yarn"}), Error);
+  EXPECT_THROW(layers::Rope({.dims = 16, .scaling = "linear", .factor = 0.0}), Error);
+  EXPECT_THROW(layers::Rope({.dims = 16, .scaling = "llama3", .factor = 8.0}), Error);
+}
+
+}  // namespace
+}  // namespace tessera

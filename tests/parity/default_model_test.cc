@@ -1,0 +1,85 @@
+// The default model against HF transformers and mlx-lm in float32 on the same weights.
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tessera/engine.h"
+#include "tessera/execution/sampler.h"
+#include "tessera/execution/sequence.h"
+#include "tessera/models/load.h"
+#include "tests/arrays.h"
+
+namespace tessera {
+namespace {
+
+using nlohmann::json;
+
+json golden() {
+  std::ifstream file(test::fixture("default-model/greedy.json"));
+  return json::parse(file);
+}
+
+std::shared_ptr<const models::CausalModel> model() {
+  static const auto loaded = models::load_model({.model = "default", .precision = Precision::kFloat32});
+  return loaded;
+}
+
+/// Follows the golden's tokens and expects each of them to be the argmax, except where the golden's
+/// own two best logits are closer than two float32 implementations agree.
+void expect_greedy(const json& prompt) {
+  constexpr double kNearTie = 2e-3;  // measured: HF and mlx-lm differ by up to 1e-3 on logits of about 20
+  const auto expected = prompt.at("hf").at("greedy").get<std::vector<int32_t>>();
+  const auto gaps = prompt.at("gaps").get<std::vector<double>>();
+  execution::Sequence sequence(model());
+  std::vector<float> logits = sequence.prefill(prompt.at("input_ids").get<std::vector<int32_t>>(), {});
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const int32_t best = execution::argmax(logits);
+    if (best != expected[i]) {
+      EXPECT_LT(gaps[i], kNearTie) << "step " << i << ": " << best << " at " << logits[static_cast<std::size_t>(best)]
+                                   << ", expected " << expected[i] << " at "
+                                   << logits[static_cast<std::size_t>(expected[i])];
+    }
+    logits = sequence.decode(expected[i]);
+  }
+}
+
+TEST(DefaultModel, GreedyTokensEqualTheReferences) {
+  const json goldens = golden();
+  ASSERT_GE(goldens.at("prompts").size(), 5U);
+  for (const json& prompt : goldens.at("prompts")) {
+    SCOPED_TRACE(prompt.at("prompt").get<std::string>());
+    expect_greedy(prompt);
+  }
+}
+
+TEST(DefaultModel, TokenizesTheGoldenPrompts) {
+  const Tokenizer tokenizer = Tokenizer::load(tokenizer_source("default"));
+  for (const json& prompt : golden().at("prompts")) {
+    EXPECT_EQ(tokenizer.encode(prompt.at("prompt").get<std::string>()),
+              prompt.at("input_ids").get<std::vector<int32_t>>());
+  }
+}
+
+TEST(DefaultModel, AnswersAQuestion) {
+  Engine engine;
+  GenerationRequest request;
+  request.messages = {{"user", "What is the capital of France?", ""}};
+  request.options.max_tokens = 32;
+  std::string streamed;
+  const GenerationResult result =
+      engine.generate(request, [&](const TokenEvent& event) { streamed += event.text; });
+  EXPECT_NE(result.text.find("Paris"), std::string::npos) << result.text;
+  EXPECT_EQ(streamed, result.text);
+  EXPECT_EQ(result.finish_reason, FinishReason::kStop);
+  const json chat = golden().at("chat");
+  EXPECT_EQ(engine.encode(request), chat.at("input_ids").get<std::vector<int32_t>>());
+}
+
+TEST(DefaultModel, LoadsWithinItsMemoryBound) {
+  const ModelInfo info = inspect_model("default");
+  EXPECT_EQ(info.architecture, "llama");
+  EXPECT_TRUE(info.is_tied);
+  EXPECT_GT(info.loaded_bytes, info.stored_bytes / 2);
+}
+
+}  // namespace
+}  // namespace tessera

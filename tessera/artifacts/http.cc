@@ -35,7 +35,7 @@ struct Url {
 /// Throws InvalidArgument for anything but an absolute http or https URL.
 Url parse_url(const std::string& text) {
   const auto refuse = [&](const char* what) {
-    base::fail_argument("[download.url] ", text, ": ", what,
+    base::fail_argument("[http.url] ", text, ": ", what,
                         "; expected http://host/... or https://host/...");
   };
   const std::size_t scheme_end = text.find("://");
@@ -65,7 +65,7 @@ Url resolve_redirect(const Url& from, const std::string& location) {
 }
 
 [[noreturn]] void fail_cancelled(const std::string& url) {
-  base::fail(ErrorKind::kCancelled, "[download.get] ", url, ": cancelled");
+  base::fail(ErrorKind::kCancelled, "[http.get] ", url, ": cancelled");
 }
 
 /// What the server says about a refusal, made fit for one line.
@@ -81,7 +81,7 @@ HttpAnswer request_once(const Url& url, const httplib::Headers& headers, const H
                         const HttpHead& head, const HttpBody& sink) {
   httplib::Client client(url.origin);
   if (!client.is_valid()) {
-    base::fail_argument("[download.url] ", url.origin, ": expected a host name and a port");
+    base::fail_argument("[http.url] ", url.origin, ": expected a host name and a port");
   }
   const auto seconds = [](double s) { return std::chrono::microseconds(static_cast<int64_t>(s * 1e6)); };
   client.set_connection_timeout(seconds(options.connect_timeout_s));
@@ -153,7 +153,7 @@ HttpAnswer http_request(const std::string& url_text, std::uint64_t range_begin, 
     if (is_redirect) {
       const Url next = resolve_redirect(url, location);
       if (url.is_https() && !next.is_https()) {
-        base::fail_argument("[download.get] ", url_text, ": redirected from https to ", next.origin,
+        base::fail_argument("[http.get] ", url_text, ": redirected from https to ", next.origin,
                             "; expected https");
       }
       url = next;
@@ -162,11 +162,11 @@ HttpAnswer http_request(const std::string& url_text, std::uint64_t range_begin, 
     if (answer.status == 429 || answer.status >= 500) {
       answer.failure = base::concat("HTTP ", answer.status, server_message(answer));
     } else if (answer.failure.empty() && answer.status != 416 && answer.status / 100 != 2) {
-      base::fail_argument("[download.get] ", url_text, ": HTTP ", answer.status, server_message(answer));
+      base::fail_argument("[http.get] ", url_text, ": HTTP ", answer.status, server_message(answer));
     }
     return answer;
   }
-  base::fail_argument("[download.get] ", url_text, ": more than ", kMaxRedirects, " redirects");
+  base::fail_argument("[http.get] ", url_text, ": more than ", kMaxRedirects, " redirects");
 }
 
 HttpAttempts::HttpAttempts(const std::string& url, const HttpOptions& options)
@@ -174,7 +174,7 @@ HttpAttempts::HttpAttempts(const std::string& url, const HttpOptions& options)
 
 void HttpAttempts::next(const std::string& failure) {
   if (++n_done_ >= options_.attempts) {
-    base::fail(ErrorKind::kResourceExhausted, "[download.get] ", url_, ": ", failure, " after ", n_done_,
+    base::fail(ErrorKind::kResourceExhausted, "[http.get] ", url_, ": ", failure, " after ", n_done_,
                n_done_ == 1 ? " attempt" : " attempts", "; try again, a download goes on where it stopped");
   }
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(pause_s_);
@@ -198,7 +198,7 @@ std::string http_get(const std::string& url, const HttpOptions& options, std::ui
         url, 0, options, [](const HttpAnswer&) {},
         [&](std::string_view bytes) {
           if (bytes.size() > max_bytes - body.size()) {
-            base::fail_artifact("[download.get] ", url, ": the answer is longer than ", max_bytes, " bytes");
+            base::fail_artifact("[http.get] ", url, ": the answer is longer than ", max_bytes, " bytes");
           }
           body.append(bytes);
         });

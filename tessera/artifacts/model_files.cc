@@ -127,7 +127,7 @@ std::optional<fs::path> only_gguf(const fs::path& folder) {
   if (models.empty()) return std::nullopt;
   if (models.size() > 1) {
     std::string list;
-    for (const std::string& model : models) list += (list.empty() ? "" : ", ") + model;
+    for (const std::string& model : models) list += (list.empty() ? "" : ", ") + in_quotes(model);
     fail_argument(kWhere, " ", folder.string(), " holds ", models.size(),
                   " GGUF models; name one of: ", list);
   }

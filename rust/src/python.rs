@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use minijinja::value::{from_args, ValueKind};
+use minijinja::value::{from_args, Kwargs, Rest, ValueKind};
 use minijinja::{Error, ErrorKind, State, Value};
 
 /// Nesting beyond this is refused; it bounds the native stack.
@@ -142,6 +142,41 @@ pub fn is_sequence(value: Value) -> bool {
 /// See `is_sequence`.
 pub fn is_iterable(value: Value) -> bool {
     is_sequence(value.clone()) || value.kind() == ValueKind::Iterable
+}
+
+/// Jinja's `indent(width=4, first=False, blank=False)`. minijinja's own drops a newline at the end,
+/// which templates use to lay out JSON.
+pub fn indent(text: String, positional: Rest<Value>, kwargs: Kwargs) -> Result<String, Error> {
+    let argument = |index: usize, name: &str| -> Result<Option<Value>, Error> {
+        Ok(kwargs.get::<Option<Value>>(name)?.or_else(|| positional.get(index).cloned()))
+    };
+    let indention = match argument(0, "width")? {
+        None => " ".repeat(4),
+        Some(v) if v.as_str().is_some() => v.as_str().unwrap_or_default().to_owned(),
+        Some(v) => {
+            let width = v.as_usize().filter(|&w| w <= 1000).ok_or_else(|| {
+                Error::new(ErrorKind::InvalidOperation, "indent: width must be 0 to 1000 or a string")
+            })?;
+            " ".repeat(width)
+        }
+    };
+    let first = argument(1, "first")?.is_some_and(|v| v.is_true());
+    let blank = argument(2, "blank")?.is_some_and(|v| v.is_true());
+    kwargs.assert_all_used()?;
+    let mut out = String::with_capacity(text.len());
+    // The text with one newline more, split at newlines.
+    for (index, line) in text.split('\n').enumerate() {
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        if index > 0 {
+            out.push('\n');
+        }
+        let is_indented = if index == 0 { first } else { blank || !line.is_empty() };
+        if is_indented {
+            out.push_str(&indention);
+        }
+        out.push_str(line);
+    }
+    Ok(out)
 }
 
 /// Methods of `str`, `list` and `dict`: those of `minijinja-contrib` and the rest of the ones that

@@ -157,6 +157,7 @@ fn python_environment() -> Environment<'static> {
         python::write_str(&mut text, &value)?;
         Ok(text)
     });
+    environment.add_filter("indent", python::indent);
     environment.add_test("sequence", python::is_sequence);
     environment.add_test("iterable", python::is_iterable);
     environment.add_function("raise_exception", |message: String| -> std::result::Result<Value, Error> {

@@ -43,6 +43,7 @@ fn values_print_as_in_python() {
         ("{{ 'prefix_x'.removeprefix('prefix_').removesuffix('y') }}", "", "x"),
         ("{{ 'abc'.index('c') }}{{ '-7'.zfill(4) }}{{ 'a'.ljust(3) }}|{{ 'ab'.center(5, '*') }}|{{ 'a'.rjust(2) }}", "", "2-007a  |**ab*| a"),
         ("{{ 'a' is sequence }}{{ 'a' is iterable }}{{ x is sequence }}{{ 3 is iterable }}{{ none is sequence }}", r#"{"x": {}}"#, "TrueTrueTrueFalseFalse"),
+        (r"{{ '{\n'|indent(4, first=True) }}|{{ 'a\n\nb'|indent }}|{{ 'a\n\nb'|indent(1, blank=true) }}", "", "    {\n|a\n\n    b|a\n \n b"),
         ("{{ strftime_now('%Y-%m') }}", "", "2023-11"),
         ("{{ bos_token }}", "", "<s>"),
         ("{{ tools is none }}{{ documents is none }}", "", "TrueTrue"),

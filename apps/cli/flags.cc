@@ -147,7 +147,7 @@ void FlagSet::text(const Spellings& spellings, std::optional<std::string>& targe
 
 void FlagSet::number(const Spellings& spellings, double& target, Interval interval, const std::string& help) {
   add_single<double>(
-      spellings, "NUMBER", help,
+      spellings, "NUMBER", fmt::format("{} [{}]", help, target),
       [interval](const std::string& spelling, const std::string& value) {
         return parse_number(spelling, value, interval);
       },
@@ -166,11 +166,13 @@ void FlagSet::add_integer(const Spellings& spellings, Range range, const std::st
 
 void FlagSet::integer(const Spellings& spellings, int& target, Range range, const std::string& help) {
   range.max = std::min<int64_t>(range.max, std::numeric_limits<int>::max());
-  add_integer(spellings, range, help, [&target](const int64_t& value) { target = static_cast<int>(value); });
+  add_integer(spellings, range, fmt::format("{} [{}]", help, target),
+              [&target](const int64_t& value) { target = static_cast<int>(value); });
 }
 
 void FlagSet::integer(const Spellings& spellings, int64_t& target, Range range, const std::string& help) {
-  add_integer(spellings, range, help, [&target](const int64_t& value) { target = value; });
+  add_integer(spellings, range, fmt::format("{} [{}]", help, target),
+              [&target](const int64_t& value) { target = value; });
 }
 
 void FlagSet::integer(const Spellings& spellings, std::optional<int64_t>& target, Range range,

@@ -45,7 +45,8 @@ struct Range {
 using Spellings = std::vector<std::string>;
 
 /// The flags of one verb. Declare them, let CLI11 parse, then call resolve(), which writes the
-/// targets; a target whose flag is absent keeps its value. Targets must outlive the set.
+/// targets; a target whose flag is absent keeps its value, which the help of a number shows in brackets.
+/// Targets must outlive the set.
 class FlagSet {
  public:
   explicit FlagSet(CLI::App& app) : app_(app) {}

@@ -5,8 +5,14 @@
 namespace tessera::cli {
 namespace {
 
+/// `token` is text, and U+FFFD where the token is a part of a character; `bytes` are what it stands for.
 Json token_json(int32_t token, double logprob, const Tokenizer& tokenizer) {
-  return {{"token_id", token}, {"token", tokenizer.decode(std::array{token})}, {"logprob", logprob}};
+  Json json = {{"token_id", token}, {"token", ""}, {"bytes", Json::array()}, {"logprob", logprob}};
+  // An embedding padded to a round size has ids that no token spells.
+  if (token >= tokenizer.vocab_size()) return json;
+  json["token"] = tokenizer.decode(std::array{token});
+  for (const char byte : tokenizer.token_bytes(token)) json["bytes"].push_back(static_cast<uint8_t>(byte));
+  return json;
 }
 
 }  // namespace

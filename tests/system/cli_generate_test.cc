@@ -142,6 +142,7 @@ TEST(CliGenerate, LogprobsAreInTheJson) {
   ASSERT_EQ(content.size(), 4u);
   for (const auto& token : content) {
     EXPECT_LE(token["logprob"].get<double>(), 0);
+    EXPECT_FALSE(token["bytes"].empty());
     ASSERT_EQ(token["top_logprobs"].size(), 3u);
     EXPECT_EQ(token["top_logprobs"][0]["token_id"], token["token_id"]);  // greedy takes the likeliest
   }

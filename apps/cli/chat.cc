@@ -66,16 +66,20 @@ class Chat {
     return true;
   }
 
-  /// Answers one question. An error is reported and leaves the conversation as it was.
+  /// Answers one question. An error is reported and adds no turn.
   void answer(const std::string& question) {
+    bool has_begun = false;
     try {
       make_room(question);
       GenerationRequest request;
       request.messages = conversation_.messages(question);
       request.options = arguments_.generation;
       Interrupt interrupt;
-      const GenerationResult result = session_.generate(
-          request, [](const TokenEvent& event) { write_output(event.text); }, interrupt.token());
+      const auto show = [&has_begun](const TokenEvent& event) {
+        write_output(event.text);
+        has_begun = true;
+      };
+      const GenerationResult result = session_.generate(request, show, interrupt.token());
       write_output("\n");
       const bool is_stopped = result.finish_reason == FinishReason::kCancelled;
       // An answer stopped before its first token never began: the question is forgotten with it.
@@ -84,6 +88,7 @@ class Chat {
       if (arguments_.is_verbose) write_message(statistics_text(result));
     } catch (const Error& error) {
       has_failed_ = true;
+      if (has_begun) write_output("\n");
       write_message(fmt::format("tessera: {}\n", error.what()));
     }
   }

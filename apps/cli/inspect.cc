@@ -94,6 +94,18 @@ Json model_json(const ModelInfo& info, const TextInfo& text) {
   return json;
 }
 
+/// The first special tokens: some vocabularies reserve hundreds of them, which --json lists.
+std::string special_tokens_text(const TextInfo& text) {
+  constexpr size_t kMostShown = 12;
+  std::vector<std::string> shown;
+  for (const auto& [id, token] : text.special_tokens) {
+    if (shown.size() == kMostShown) break;
+    shown.push_back(fmt::format("{} {}", id, token));
+  }
+  const size_t n_more = text.special_tokens.size() - shown.size();
+  return fmt::format("{}{}", fmt::join(shown, ", "), n_more > 0 ? fmt::format(" and {} more", n_more) : "");
+}
+
 std::string tensor_table(const ModelInfo& info) {
   std::string text = fmt::format("\n{:<10} {:<22} {:<22} {:>8} {:>12} {:>10} {:>10}\n", "tensors",
                                  "in the file", "in memory", "count", "parameters", "stored", "loaded");
@@ -132,9 +144,7 @@ std::string model_text(const ModelInfo& info, const TextInfo& text) {
   };
   std::string result;
   for (const auto& [name, value] : rows) result += fmt::format("{:<13} {}\n", name, value);
-  std::vector<std::string> special;
-  for (const auto& [id, token] : text.special_tokens) special.push_back(fmt::format("{} {}", id, token));
-  result += fmt::format("{:<13} {}\n", "special", fmt::join(special, ", "));
+  result += fmt::format("{:<13} {}\n", "special", special_tokens_text(text));
   result += tensor_table(info);
   for (const std::string& note : info.notes) result += fmt::format("note: {}\n", note);
   if (!text.note.empty()) result += fmt::format("note: {}\n", text.note);

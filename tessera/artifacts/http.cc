@@ -35,8 +35,7 @@ struct Url {
 /// Throws InvalidArgument for anything but an absolute http or https URL.
 Url parse_url(const std::string& text) {
   const auto refuse = [&](const char* what) {
-    base::fail_argument("[http.url] ", text, ": ", what,
-                        "; expected http://host/... or https://host/...");
+    base::fail_argument("[http.url] ", text, ": ", what, "; expected http://host/... or https://host/...");
   };
   const std::size_t scheme_end = text.find("://");
   const std::string scheme = lower_case(text.substr(0, std::min(scheme_end, text.size())));
@@ -74,6 +73,17 @@ std::string server_message(const HttpAnswer& answer) {
   std::replace_if(
       message.begin(), message.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, ' ');
   return message.empty() ? "" : " (" + message + ")";
+}
+
+/// Why no answer arrived.
+std::string transport_failure(httplib::Error error) {
+  switch (error) {
+    case httplib::Error::Connection: return "cannot connect (host name, network or port)";
+    case httplib::Error::ConnectionTimeout: return "connecting took too long";
+    case httplib::Error::SSLConnection: return "the TLS handshake failed";
+    case httplib::Error::Read: return "no answer in time, or the connection was closed";
+    default: return "no answer (" + httplib::to_string(error) + ")";
+  }
 }
 
 /// One request to one origin, no redirects. Exceptions of `head` and `sink` pass through.
@@ -118,10 +128,17 @@ HttpAnswer request_once(const Url& url, const httplib::Headers& headers, const H
         return guarded([&] { sink({data, size}); });
       });
   if (thrown) std::rethrow_exception(thrown);
-  const bool is_complete = result.error() == httplib::Error::Success;
-  if (!is_complete && (answer.status == 0 || answer.status / 100 == 2)) {
-    answer.failure = answer.status == 0 ? "no answer (" + httplib::to_string(result.error()) + ")"
-                                        : "the connection was lost or stalled";
+  const httplib::Error error = result.error();
+  if (error == httplib::Error::SSLServerVerification || error == httplib::Error::SSLLoadingCerts) {
+    base::fail_argument("[http.tls] ", url.origin,
+                        ": the server's certificate is not trusted by this machine");
+  }
+  if (error != httplib::Error::Success) {
+    if (answer.status == 0) {
+      answer.failure = transport_failure(error);
+    } else if (answer.status / 100 == 2) {
+      answer.failure = "the connection was lost or stalled";
+    }
   }
   return answer;
 }

@@ -311,7 +311,8 @@ TEST_F(PullTest, UnreachableServerIsNamed) {
   RepositoryOptions nowhere = options();
   nowhere.endpoint = "http://127.0.0.1:1";
   EXPECT_THAT(error_of([&] { pull_repository("org/name", nowhere); }),
-              AllOf(HasSubstr("resource_exhausted"), HasSubstr("http://127.0.0.1:1/api/models/org/name")));
+              AllOf(HasSubstr("resource_exhausted"), HasSubstr("http://127.0.0.1:1/api/models/org/name"),
+                    HasSubstr("cannot connect")));
   nowhere.endpoint = "ftp://127.0.0.1";
   EXPECT_THAT(error_of([&] { pull_repository("org/name", nowhere); }), HasSubstr("invalid_argument"));
 }

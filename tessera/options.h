@@ -21,7 +21,7 @@ enum class Precision {
 struct ModelOptions {
   std::string model = "default";      // folder, .gguf file, org/name in the Hugging Face cache, or default
   Precision precision = Precision::kAuto;
-  int threads = 0;                    // worker threads of our kernels, 0 = physical cores
+  int threads = 0;                    // threads of our own kernels, the caller's included; 0 = physical cores
   int64_t context_length = 0;         // positions a sequence may hold, 0 = what the model was trained on
   int64_t prefill_chunk_tokens = 0;   // prompt tokens per forward, 0 = the default of the device
 };

@@ -16,6 +16,7 @@
 #include "tessera/artifacts/model_files.h"
 #include "tessera/artifacts/safetensors.h"
 #include "tessera/base/file.h"
+#include "tessera/base/thread_pool.h"
 #include "tessera/tensor/weight.h"
 
 namespace tessera::artifacts {
@@ -36,9 +37,11 @@ class Checkpoint {
  public:
   virtual ~Checkpoint() = default;
 
-  /// Maps the files and validates every header. No weight is read.
+  /// Maps the files and validates every header. No weight is read. Blocks will be repacked on `pool`,
+  /// or on the calling thread without one.
   /// Throws InvalidArtifact or Unsupported naming file and tensor.
-  static std::shared_ptr<const Checkpoint> open(const ModelFiles& files);
+  static std::shared_ptr<const Checkpoint> open(const ModelFiles& files,
+                                                std::shared_ptr<base::ThreadPool> pool = nullptr);
 
   const ModelConfig& config() const { return config_; }
   /// What to name in messages: the folder or file.
@@ -69,6 +72,6 @@ class Checkpoint {
 /// Opens model.safetensors or its shards. Throws as Checkpoint::open.
 std::shared_ptr<const Checkpoint> open_safetensors(const ModelFiles& files);
 /// Opens a GGUF file or all parts of a split one. Throws as Checkpoint::open.
-std::shared_ptr<const Checkpoint> open_gguf(const ModelFiles& files);
+std::shared_ptr<const Checkpoint> open_gguf(const ModelFiles& files, std::shared_ptr<base::ThreadPool> pool);
 
 }  // namespace tessera::artifacts

@@ -2,7 +2,7 @@
 #include <mlx/ops.h>
 #include <mlx/transforms.h>
 
-#include <cstring>
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -52,8 +52,9 @@ struct Stored {
 
 class GgufCheckpoint final : public Checkpoint {
  public:
-  GgufCheckpoint(ModelConfig config, GgufFile file, std::vector<std::shared_ptr<const base::MappedFile>> maps)
-      : Checkpoint(std::move(config), file.origin()), file_(std::move(file)) {
+  GgufCheckpoint(ModelConfig config, GgufFile file, std::vector<std::shared_ptr<const base::MappedFile>> maps,
+                 std::shared_ptr<base::ThreadPool> pool)
+      : Checkpoint(std::move(config), file.origin()), file_(std::move(file)), pool_(std::move(pool)) {
     const NormPlacement norms = norm_placement(file_);
     has_interleaved_rows_ = has_interleaved_rope_rows(file_.string("general.architecture").value_or(""));
     for (const auto& [name, tensor] : file_.tensors()) {
@@ -160,7 +161,7 @@ class GgufCheckpoint final : public Checkpoint {
   }
 
   /// All values: in place for dense types, dequantized to float32 for blocks.
-  static mx::array values_of(const Stored& stored) {
+  mx::array values_of(const Stored& stored) const {
     const GgufTensor& tensor = *stored.tensor;
     if (is_dense(tensor.type)) {
       return tensor::external_array(tensor.data.data(), shape_of(tensor), dense_dtype(tensor.type),
@@ -171,7 +172,7 @@ class GgufCheckpoint final : public Checkpoint {
     });
   }
 
-  static tensor::QuantizedTensor repack(const GgufTensor& tensor) {
+  tensor::QuantizedTensor repack(const GgufTensor& tensor) const {
     const AffineForm form = *affine_form(tensor.type);
     const std::size_t elements = elements_of(tensor);
     const std::size_t groups = elements / static_cast<std::size_t>(form.group_size);
@@ -197,11 +198,12 @@ class GgufCheckpoint final : public Checkpoint {
   GgufFile file_;
   std::map<std::string, Stored, std::less<>> tensors_;
   bool has_interleaved_rows_ = false;
+  std::shared_ptr<base::ThreadPool> pool_;
 };
 
 }  // namespace
 
-std::shared_ptr<const Checkpoint> open_gguf(const ModelFiles& files) {
+std::shared_ptr<const Checkpoint> open_gguf(const ModelFiles& files, std::shared_ptr<base::ThreadPool> pool) {
   std::vector<std::shared_ptr<const base::MappedFile>> maps;
   std::optional<GgufFile> merged;
   for (const std::filesystem::path& path : files.gguf) {
@@ -214,7 +216,7 @@ std::shared_ptr<const Checkpoint> open_gguf(const ModelFiles& files) {
   }
   merged->check_complete();
   ModelConfig config = parse_model_config(*merged);
-  return std::make_shared<GgufCheckpoint>(std::move(config), std::move(*merged), std::move(maps));
+  return std::make_shared<GgufCheckpoint>(std::move(config), std::move(*merged), std::move(maps), std::move(pool));
 }
 
 }  // namespace tessera::artifacts

@@ -14,7 +14,8 @@ artifacts::ModelFiles find_or_fetch_model(const std::string& name) {
 }
 
 std::shared_ptr<const CausalModel> load_model(const ModelOptions& options) {
-  const auto checkpoint = artifacts::Checkpoint::open(find_or_fetch_model(options.model));
+  const auto checkpoint = artifacts::Checkpoint::open(find_or_fetch_model(options.model),
+                                                      std::make_shared<base::ThreadPool>(options.threads));
   artifacts::ModelConfig config = checkpoint->config();
   const Family& family = find_family(config.model_type);
   if (!config.is_tie_stated) config.tie_word_embeddings = !checkpoint->contains("lm_head.weight");

@@ -1,0 +1,56 @@
+// Threads that wait for short pieces of work.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace tessera::base {
+
+/// Physical cores this process may use: hardware threads of one core count once, and the affinity
+/// mask is respected. At least 1.
+int physical_cores();
+
+/// A fixed set of threads that run numbered tasks together with the caller. Workers spin for some
+/// tens of microseconds after their work, so that a chain of short runs does not pay for waking them,
+/// and then sleep. Which thread runs a task is not fixed; results must not depend on it.
+/// run() may be called from any thread, one call at a time proceeds.
+class ThreadPool {
+ public:
+  /// `threads` counts the caller: threads - 1 workers are started. 0 means physical_cores().
+  /// Throws InvalidArgument for a negative or absurd number.
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int threads() const { return static_cast<int>(workers_.size()) + 1; }
+
+  /// Calls task(i) once for every i in [0, n_tasks) and returns when all are done. If tasks throw, one
+  /// of the exceptions is rethrown after the others have ended.
+  void run(int n_tasks, const std::function<void(int)>& task);
+
+ private:
+  void work();
+  void take_tasks();
+
+  std::vector<std::thread> workers_;
+  std::mutex run_mutex_;
+
+  // One run at a time: its task, how many tasks there are, the next one to take. `epoch_` announces a
+  // run; a worker that has seen it and found no more tasks counts itself in `idle_`.
+  const std::function<void(int)>* task_ = nullptr;
+  int n_tasks_ = 0;
+  std::exception_ptr failure_;
+  std::mutex failure_mutex_;
+  alignas(64) std::atomic<uint32_t> epoch_{0};
+  alignas(64) std::atomic<int> next_task_{0};
+  alignas(64) std::atomic<uint32_t> idle_{0};
+  std::atomic<bool> is_ending_{false};
+};
+
+}  // namespace tessera::base

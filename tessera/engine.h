@@ -27,15 +27,15 @@ namespace tessera {
 
 /// What to continue. Exactly one of `messages`, `prompt` and `tokens` is set.
 struct GenerationRequest {
-  std::vector<ChatMessage> messages;   // rendered with the model's chat template
-  std::optional<std::string> prompt;   // raw text; gets the BOS its tokenizer defines
-  std::vector<int32_t> tokens;         // token ids, used as they are
+  std::vector<ChatMessage> messages;  // rendered with the model's chat template
+  std::optional<std::string> prompt;  // raw text; gets the BOS its tokenizer defines
+  std::vector<int32_t> tokens;        // token ids, used as they are
   GenerationOptions options;
 };
 
 struct TokenLogprob {
   int32_t token = 0;
-  double logprob = 0.0;                // natural log; after penalties, before temperature
+  double logprob = 0.0;  // natural log; after penalties, before temperature
 };
 
 /// One generated token. `text` may be empty: bytes of an unfinished character and text that may
@@ -44,9 +44,9 @@ struct TokenLogprob {
 inline constexpr int32_t kNoToken = -1;
 struct TokenEvent {
   int32_t token = kNoToken;
-  std::string text;                           // valid UTF-8; special tokens are not shown
-  std::optional<double> logprob;              // when asked for
-  std::vector<TokenLogprob> top_logprobs;     // most likely first
+  std::string text;                        // valid UTF-8; special tokens are not shown
+  std::optional<double> logprob;           // when asked for
+  std::vector<TokenLogprob> top_logprobs;  // most likely first
 };
 
 enum class FinishReason {
@@ -59,25 +59,25 @@ const char* finish_reason_name(FinishReason reason);  // "stop", "length", "canc
 struct Usage {
   int64_t prompt_tokens = 0;
   int64_t completion_tokens = 0;
-  int64_t cached_tokens = 0;           // prompt tokens whose keys and values were already there
+  int64_t cached_tokens = 0;  // prompt tokens whose keys and values were already there
 };
 
 struct Timings {
-  double prompt_s = 0.0;               // from the start to the first token's logits
-  double generation_s = 0.0;           // from there to the end
+  double prompt_s = 0.0;      // from the start to the first token's logits
+  double generation_s = 0.0;  // from there to the end
   double time_to_first_token_s = 0.0;
-  double prompt_tokens_per_s = 0.0;    // uncached prompt tokens / prompt_s
-  double generation_tokens_per_s = 0.0; // forwards of one token / generation_s
-  uint64_t peak_memory_bytes = 0;      // peak resident memory of the process
+  double prompt_tokens_per_s = 0.0;      // uncached prompt tokens / prompt_s
+  double generation_tokens_per_s = 0.0;  // forwards of one token / generation_s
+  uint64_t peak_memory_bytes = 0;        // peak resident memory of the process
 };
 
 struct GenerationResult {
-  std::string text;                    // the joined texts of all events
-  std::vector<int32_t> tokens;         // generated ids, an end-of-sequence token excluded
-  std::vector<TokenEvent> events;      // filled when logprobs were asked for
+  std::string text;                // the joined texts of all events
+  std::vector<int32_t> tokens;     // generated ids, an end-of-sequence token excluded
+  std::vector<TokenEvent> events;  // filled when logprobs were asked for
   FinishReason finish_reason = FinishReason::kStop;
-  std::string stop_sequence;           // the stop sequence that ended it, or ""
-  uint64_t seed = 0;                   // what was used
+  std::string stop_sequence;  // the stop sequence that ended it, or ""
+  uint64_t seed = 0;          // what was used
   Usage usage;
   Timings timings;
 };

@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "tessera/tokenizer.h"
+#include "tessera/tokenizer_source.h"
 
 namespace tessera {
 
 /// The tensors of one class (attention, mlp, embedding, head, norm) in one format.
 struct TensorClassInfo {
-  std::string tensor_class;    // "attention", "mlp", "embedding", "head", "norm", "other"
-  std::string stored_as;       // as in the file: "Q4_1", "BF16", "affine 4-bit g64", ...
-  std::string loaded_as;       // in memory: "affine 4-bit g32", "float32", ...
+  std::string tensor_class;  // "attention", "mlp", "embedding", "head", "norm", "other"
+  std::string stored_as;     // as in the file: "Q4_1", "BF16", "affine 4-bit g64", ...
+  std::string loaded_as;     // in memory: "affine 4-bit g32", "float32", ...
   int64_t tensors = 0;
   int64_t parameters = 0;
   uint64_t stored_bytes = 0;
@@ -22,10 +22,10 @@ struct TensorClassInfo {
 };
 
 struct ModelInfo {
-  std::string name;             // as the user gave it
-  std::string path;             // folder or file
-  std::string format;           // "gguf" or "safetensors"
-  std::string architecture;     // model_type
+  std::string name;          // as the user gave it
+  std::string path;          // folder or file
+  std::string format;        // "gguf" or "safetensors"
+  std::string architecture;  // model_type
   int64_t n_layers = 0;
   int64_t hidden_size = 0;
   int64_t intermediate_size = 0;
@@ -34,11 +34,11 @@ struct ModelInfo {
   int64_t head_dim = 0;
   int64_t vocab_size = 0;
   int64_t context_length = 0;
-  std::string rope;             // for example "default, theta 100000"
-  bool is_tied = false;         // the head is the embedding
+  std::string rope;      // for example "default, theta 100000"
+  bool is_tied = false;  // the head is the embedding
   int64_t parameters = 0;
-  uint64_t stored_bytes = 0;    // tensors in the files
-  uint64_t loaded_bytes = 0;    // tensors in memory
+  uint64_t stored_bytes = 0;  // tensors in the files
+  uint64_t loaded_bytes = 0;  // tensors in memory
   uint64_t kv_bytes_per_token = 0;
   std::vector<TensorClassInfo> tensors;
   std::vector<std::string> notes;  // ignored or unusual tensors, one line each

@@ -54,9 +54,11 @@ inline double relative_error(const mx::array& actual, const mx::array& expected)
 }
 
 /// Shapes are equal and the relative error is at most `tolerance`.
-inline ::testing::AssertionResult close(const mx::array& actual, const mx::array& expected, double tolerance) {
+inline ::testing::AssertionResult close(const mx::array& actual, const mx::array& expected,
+                                        double tolerance) {
   if (actual.shape() != expected.shape()) {
-    return ::testing::AssertionFailure() << "shapes differ: " << actual.shape() << " and " << expected.shape();
+    return ::testing::AssertionFailure()
+           << "shapes differ: " << actual.shape() << " and " << expected.shape();
   }
   const double error = relative_error(actual, expected);
   if (error <= tolerance) return ::testing::AssertionSuccess();

@@ -74,7 +74,7 @@ typedef struct {
   size_t n_token_types;
   const tessera_text_slice* merges; /* "left right" */
   size_t n_merges;
-  int32_t add_bos, add_eos, add_space_prefix; /* 0 or 1; negative where the file says nothing */
+  int32_t add_bos, add_eos, add_space_prefix;             /* 0 or 1; negative where the file says nothing */
   int64_t bos_id, eos_id, eot_id, eom_id, unk_id, pad_id; /* negative where there is none */
 } tessera_text_gguf_vocabulary;
 
@@ -91,9 +91,9 @@ void tessera_text_tokenizer_free(tessera_text_tokenizer* tokenizer);
  * Python's bytes.decode(errors="replace") reads them. add_special applies the tokenizer's
  * post-processor (BOS); without parse_special, special tokens spelled in the text are plain text.
  * Fails with INVALID_ARGUMENT on more than 500000 white-space characters in a row. */
-tessera_text_code tessera_text_encode(const tessera_text_tokenizer* tokenizer,
-                                      tessera_text_slice text, bool add_special, bool parse_special,
-                                      tessera_text_ids* ids, tessera_text_buffer* error);
+tessera_text_code tessera_text_encode(const tessera_text_tokenizer* tokenizer, tessera_text_slice text,
+                                      bool add_special, bool parse_special, tessera_text_ids* ids,
+                                      tessera_text_buffer* error);
 
 /* What decoding needs; the pointers live as long as the tokenizer. The text of a sequence of ids is
  * the bytes of its tokens joined and read as UTF-8, after dropping
@@ -106,8 +106,8 @@ typedef struct {
   const uint8_t* special;  /* vocab_size flags, 1 for special tokens */
   bool strips_leading_space;
   bool first_token_drops_spaces;
-  int64_t bos_id, eos_id;    /* negative where there is none */
-  const uint32_t* end_ids;   /* ids that end a turn or a text, ascending */
+  int64_t bos_id, eos_id;  /* negative where there is none */
+  const uint32_t* end_ids; /* ids that end a turn or a text, ascending */
   size_t n_end_ids;
 } tessera_text_vocabulary;
 
@@ -116,8 +116,7 @@ void tessera_text_tokenizer_vocabulary(const tessera_text_tokenizer* tokenizer,
 
 /* The spelling of a named special token ("bos_token", "eos_token", ...); empty where there is none.
  * The slice lives as long as the tokenizer. */
-tessera_text_slice tessera_text_named_token(const tessera_text_tokenizer* tokenizer,
-                                            tessera_text_slice name);
+tessera_text_slice tessera_text_named_token(const tessera_text_tokenizer* tokenizer, tessera_text_slice name);
 
 /* The id of the token with this spelling in the vocabulary, or -1. */
 int64_t tessera_text_token_id(const tessera_text_tokenizer* tokenizer, tessera_text_slice token);
@@ -163,11 +162,9 @@ void tessera_text_free_ranges(tessera_text_ranges* ranges);
  * the messages; with RESOURCE_EXHAUSTED beyond the limits on work (about ten million steps) and
  * output (64 MiB). */
 tessera_text_code tessera_text_template_render(const tessera_text_template* chat_template,
-                                               const tessera_text_message* messages,
-                                               size_t n_messages,
+                                               const tessera_text_message* messages, size_t n_messages,
                                                const tessera_text_render_options* options,
-                                               tessera_text_buffer* text,
-                                               tessera_text_ranges* generation,
+                                               tessera_text_buffer* text, tessera_text_ranges* generation,
                                                tessera_text_buffer* error);
 
 #ifdef __cplusplus

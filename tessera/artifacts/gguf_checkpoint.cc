@@ -147,7 +147,7 @@ class GgufCheckpoint final : public Checkpoint {
     return has_interleaved_rows_ && is_rope_projection(stored.tensor->name);
   }
 
-  /// Undoes the row order of q and k projections along axis 0 (docs/formats/gguf.md).
+  /// Undoes the row order of q and k projections along axis 0 (see has_interleaved_rope_rows).
   mx::array reorder_rows(const mx::array& rows, const Stored& stored) const {
     if (!is_rope(stored)) return rows;
     const bool is_query = stored.tensor->name.find("attn_q") != std::string::npos;
@@ -216,7 +216,8 @@ std::shared_ptr<const Checkpoint> open_gguf(const ModelFiles& files, std::shared
   }
   merged->check_complete();
   ModelConfig config = parse_model_config(*merged);
-  return std::make_shared<GgufCheckpoint>(std::move(config), std::move(*merged), std::move(maps), std::move(pool));
+  return std::make_shared<GgufCheckpoint>(std::move(config), std::move(*merged), std::move(maps),
+                                          std::move(pool));
 }
 
 }  // namespace tessera::artifacts

@@ -36,8 +36,8 @@ std::string folder_template(const fs::path& folder, const std::string& tokenizer
   return chat_template_in(tokenizer_config_json, (folder / "tokenizer_config.json").string());
 }
 
-TokenizerFiles read_folder(const fs::path& folder) {
-  TokenizerFiles result;
+TokenizerSource read_folder(const fs::path& folder) {
+  TokenizerSource result;
   result.origin = folder.string();
   std::error_code ignored;
   if (!fs::is_regular_file(folder / "tokenizer.json", ignored)) {
@@ -48,17 +48,17 @@ TokenizerFiles read_folder(const fs::path& folder) {
     fail_artifact(kWhere, " ", folder.string(), ": tokenizer.json is missing");
   }
   result.tokenizer_json = base::read_file(folder / "tokenizer.json");
-  result.tokenizer_config_json = optional_text(folder / "tokenizer_config.json");
-  result.chat_template = folder_template(folder, result.tokenizer_config_json);
+  result.tokenizer_config = optional_text(folder / "tokenizer_config.json");
+  result.chat_template = folder_template(folder, result.tokenizer_config);
   return result;
 }
 
-TokenizerFiles read_gguf(const fs::path& path) {
+TokenizerSource read_gguf(const fs::path& path) {
   const auto mapped = base::MappedFile::open(path);
   const GgufFile file = GgufFile::parse(mapped->bytes(), path.string());
-  TokenizerFiles result;
+  TokenizerSource result;
   result.origin = path.string();
-  result.vocabulary = read_gguf_vocabulary(file);
+  result.gguf = read_gguf_vocabulary(file);
   result.chat_template = file.string("tokenizer.chat_template").value_or("");
   return result;
 }
@@ -69,14 +69,14 @@ TokenizerFiles read_gguf(const fs::path& path) {
 
 std::string key_of(const char* name) { return std::string("tokenizer.ggml.") + name; }
 
-std::optional<uint32_t> token_id(const GgufFile& file, const char* name, std::size_t n_tokens) {
+std::optional<int32_t> token_id(const GgufFile& file, const char* name, std::size_t n_tokens) {
   const std::optional<int64_t> id = file.integer(key_of(name));
   // -1 and its unsigned twin mean "none" in files of several converters.
   if (!id || *id == -1 || *id == UINT32_MAX) return std::nullopt;
   if (*id < 0 || static_cast<uint64_t>(*id) >= n_tokens) {
     fail_key(file, name, base::concat("; expected an id below ", n_tokens, ", got ", *id));
   }
-  return static_cast<uint32_t>(*id);
+  return static_cast<int32_t>(*id);
 }
 
 std::vector<float> read_scores(const GgufFile& file, std::size_t n_tokens) {
@@ -113,7 +113,7 @@ std::vector<int32_t> read_token_types(const GgufFile& file, std::size_t n_tokens
 
 }  // namespace
 
-TokenizerFiles read_tokenizer_files(const ModelFiles& files) {
+TokenizerSource read_tokenizer_source(const ModelFiles& files) {
   return files.is_gguf() ? read_gguf(files.gguf.front()) : read_folder(files.folder);
 }
 
@@ -134,12 +134,12 @@ GgufVocabulary read_gguf_vocabulary(const GgufFile& file) {
   vocabulary.add_bos = file.boolean(key_of("add_bos_token"));
   vocabulary.add_eos = file.boolean(key_of("add_eos_token"));
   vocabulary.add_space_prefix = file.boolean(key_of("add_space_prefix"));
-  vocabulary.bos = token_id(file, "bos_token_id", n_tokens);
-  vocabulary.eos = token_id(file, "eos_token_id", n_tokens);
-  vocabulary.eot = token_id(file, "eot_token_id", n_tokens);
-  vocabulary.eom = token_id(file, "eom_token_id", n_tokens);
-  vocabulary.unk = token_id(file, "unknown_token_id", n_tokens);
-  vocabulary.pad = token_id(file, "padding_token_id", n_tokens);
+  vocabulary.bos_id = token_id(file, "bos_token_id", n_tokens);
+  vocabulary.eos_id = token_id(file, "eos_token_id", n_tokens);
+  vocabulary.eot_id = token_id(file, "eot_token_id", n_tokens);
+  vocabulary.eom_id = token_id(file, "eom_token_id", n_tokens);
+  vocabulary.unk_id = token_id(file, "unknown_token_id", n_tokens);
+  vocabulary.pad_id = token_id(file, "padding_token_id", n_tokens);
   return vocabulary;
 }
 

@@ -21,9 +21,7 @@ void append(std::string& out, T value) {
 }
 template <typename T>
   requires(std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char>)
-void append(std::string& out, T value) {
-  out.append(std::to_string(value));
-}
+void append(std::string& out, T value) { out.append(std::to_string(value)); }
 }  // namespace detail
 
 /// Joins strings, characters and numbers into one string.

@@ -58,8 +58,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
   if (size == 0) fail_artifact("[file.open] ", path.string(), ": the file is empty");
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
   if (data == MAP_FAILED) fail_artifact("[file.open] ", path.string(), ": ", reason());
-  return std::shared_ptr<const MappedFile>(
-      new MappedFile(path, static_cast<const std::byte*>(data), size));
+  return std::shared_ptr<const MappedFile>(new MappedFile(path, static_cast<const std::byte*>(data), size));
 }
 
 void MappedFile::release(std::span<const std::byte> range) const {

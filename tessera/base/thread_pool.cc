@@ -68,7 +68,8 @@ int physical_cores() {
 
 ThreadPool::ThreadPool(int threads) {
   if (threads < 0 || threads > kMaxThreads) {
-    fail_argument("[thread_pool] ", threads, " threads; expected 1 to ", kMaxThreads, " (0 = physical cores)");
+    fail_argument("[thread_pool] ", threads, " threads; expected 1 to ", kMaxThreads,
+                  " (0 = physical cores)");
   }
   const int total = threads == 0 ? physical_cores() : threads;
   workers_.reserve(static_cast<std::size_t>(total - 1));

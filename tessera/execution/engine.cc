@@ -58,7 +58,8 @@ struct Engine::Impl {
     worker.call([this] { model.reset(); });
   }
 
-  static std::optional<ChatTemplate> load_chat_template(const std::string& model, const Tokenizer& tokenizer) {
+  static std::optional<ChatTemplate> load_chat_template(const std::string& model,
+                                                        const Tokenizer& tokenizer) {
     const TokenizerSource source = tokenizer_source(model);
     try {
       return ChatTemplate::load(source, tokenizer);
@@ -70,9 +71,11 @@ struct Engine::Impl {
   }
 
   std::vector<int32_t> encode(const GenerationRequest& request) const {
-    const int given = (request.messages.empty() ? 0 : 1) + (request.prompt ? 1 : 0) + (request.tokens.empty() ? 0 : 1);
+    const int given =
+        (request.messages.empty() ? 0 : 1) + (request.prompt ? 1 : 0) + (request.tokens.empty() ? 0 : 1);
     if (given != 1) {
-      base::fail_argument("[execution.encode] ", given == 0 ? "the prompt is empty" : "several prompts were given",
+      base::fail_argument("[execution.encode] ",
+                          given == 0 ? "the prompt is empty" : "several prompts were given",
                           "; expected exactly one of messages, prompt and tokens");
     }
     if (!request.tokens.empty()) return request.tokens;
@@ -88,7 +91,10 @@ struct Engine::Impl {
   }
 
   execution::GenerationContext context() const {
-    return {.tokenizer = tokenizer, .vocab_size = vocab_size, .context_length = context_length, .end_tokens = end_tokens};
+    return {.tokenizer = tokenizer,
+            .vocab_size = vocab_size,
+            .context_length = context_length,
+            .end_tokens = end_tokens};
   }
 
   ModelInfo info;
@@ -153,7 +159,8 @@ GenerationResult Session::generate(const GenerationRequest& request, const Token
       result = with_errors([&] {
         if (!impl_->sequence) impl_->sequence = std::make_unique<execution::Sequence>(engine.model);
         return execution::run_generation(*impl_->sequence, prompt, request.options, engine.context(),
-                                         stop.get_token(), [&](TokenEvent event) { events.send(std::move(event)); });
+                                         stop.get_token(),
+                                         [&](TokenEvent event) { events.send(std::move(event)); });
       });
     } catch (...) {
       failure = std::current_exception();

@@ -19,7 +19,9 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-double rate(int64_t tokens, double seconds) { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0; }
+double rate(int64_t tokens, double seconds) {
+  return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0;
+}
 
 uint64_t fresh_seed() {
   std::random_device device;
@@ -31,7 +33,11 @@ class Answer {
  public:
   Answer(const GenerationContext& context, const GenerationOptions& options,
          const std::function<void(TokenEvent)>& send)
-      : options_(options), tokenizer_(context.tokenizer), detokenizer_(context.tokenizer, {.skip_special_tokens = true}), stops_(options.stop), send_(send) {}
+      : options_(options),
+        tokenizer_(context.tokenizer),
+        detokenizer_(context.tokenizer, {.skip_special_tokens = true}),
+        stops_(options.stop),
+        send_(send) {}
 
   /// Adds a token; true when a stop sequence has ended the answer.
   bool add(const Sample& sample, GenerationResult& result) {
@@ -76,7 +82,8 @@ bool contains(std::span<const int32_t> tokens, int32_t token) {
 /// XTC must not suppress the ways an answer can end or break a line.
 std::vector<int32_t> protected_tokens(const GenerationContext& context) {
   std::vector<int32_t> tokens(context.end_tokens.begin(), context.end_tokens.end());
-  for (const int32_t token : context.tokenizer.encode("\n", {.add_special_tokens = false})) tokens.push_back(token);
+  for (const int32_t token : context.tokenizer.encode("\n", {.add_special_tokens = false}))
+    tokens.push_back(token);
   std::erase_if(tokens, [&](int32_t token) { return token >= context.vocab_size; });
   return tokens;
 }
@@ -93,8 +100,8 @@ void check_request(std::span<const int32_t> prompt, const GenerationOptions& opt
     }
   }
   if (static_cast<int64_t>(prompt.size()) > context.context_length) {
-    base::fail_argument("[execution.generate] the prompt has ", prompt.size(), " tokens, but the context holds ",
-                        context.context_length);
+    base::fail_argument("[execution.generate] the prompt has ", prompt.size(),
+                        " tokens, but the context holds ", context.context_length);
   }
   if (options.max_tokens < 1) {
     base::fail_argument("[execution.generate] max_tokens is ", options.max_tokens, "; expected at least 1");

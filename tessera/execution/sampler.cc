@@ -31,20 +31,25 @@ void validate(const SamplingOptions& options, int64_t vocab_size) {
   require(options.top_p > 0 && options.top_p <= 1, "top_p", options.top_p, "a number above 0 and up to 1");
   require(options.top_k >= 0, "top_k", static_cast<double>(options.top_k), "0 (off) or more");
   require(in(options.min_p, 0, 1), "min_p", options.min_p, "a number from 0 to 1");
-  require(in(options.xtc_probability, 0, 1), "xtc_probability", options.xtc_probability, "a number from 0 to 1");
-  require(in(options.xtc_threshold, 0, 0.5), "xtc_threshold", options.xtc_threshold, "a number from 0 to 0.5");
+  require(in(options.xtc_probability, 0, 1), "xtc_probability", options.xtc_probability,
+          "a number from 0 to 1");
+  require(in(options.xtc_threshold, 0, 0.5), "xtc_threshold", options.xtc_threshold,
+          "a number from 0 to 0.5");
   require(std::isfinite(options.repetition_penalty) && options.repetition_penalty > 0, "repetition_penalty",
           options.repetition_penalty, "a number above 0");
-  require(options.repetition_context >= 0, "repetition_context", static_cast<double>(options.repetition_context),
-          "0 (everything) or more");
-  require(std::isfinite(options.presence_penalty), "presence_penalty", options.presence_penalty, "a finite number");
+  require(options.repetition_context >= 0, "repetition_context",
+          static_cast<double>(options.repetition_context), "0 (everything) or more");
+  require(std::isfinite(options.presence_penalty), "presence_penalty", options.presence_penalty,
+          "a finite number");
   require(std::isfinite(options.frequency_penalty), "frequency_penalty", options.frequency_penalty,
           "a finite number");
   require(in(static_cast<double>(options.top_logprobs), 0, kMaxTopLogprobs), "top_logprobs",
           static_cast<double>(options.top_logprobs), "0 to 20");
   for (const auto& [token, bias] : options.logit_bias) {
-    require(token >= 0 && token < vocab_size, "a token of logit_bias", token, "an id of the vocabulary");
-    require(!std::isnan(bias), "a value of logit_bias", bias, "a number");
+    if (token < 0 || token >= vocab_size || std::isnan(bias)) {
+      base::fail_argument("[execution.sampler] logit_bias of token ", token, " is ", bias,
+                          "; expected a number for an id from 0 to ", vocab_size - 1);
+    }
   }
 }
 
@@ -99,7 +104,8 @@ int32_t argmax(std::span<const float> values) {
   return static_cast<int32_t>(best);
 }
 
-void apply_penalties(std::span<float> logits, std::span<const int32_t> history, const SamplingOptions& options) {
+void apply_penalties(std::span<float> logits, std::span<const int32_t> history,
+                     const SamplingOptions& options) {
   for (const auto& [token, bias] : options.logit_bias) {
     logits[static_cast<std::size_t>(token)] += static_cast<float>(bias);
   }
@@ -141,7 +147,8 @@ void filter_top_p(std::span<float> logprobs, double p) {
 
 void filter_min_p(std::span<float> logprobs, double min_p) {
   if (min_p <= 0.0) return;
-  const float limit = *std::max_element(logprobs.begin(), logprobs.end()) + static_cast<float>(std::log(min_p));
+  const float limit =
+      *std::max_element(logprobs.begin(), logprobs.end()) + static_cast<float>(std::log(min_p));
   for (float& logprob : logprobs) {
     if (logprob < limit) logprob = kExcluded;
   }
@@ -162,7 +169,8 @@ void filter_xtc(std::span<float> logprobs, double threshold, std::span<const int
   for (float& logprob : logprobs) {
     if (logprob > least) logprob = kExcluded;
   }
-  for (std::size_t i = 0; i < kept.size(); ++i) logprobs[static_cast<std::size_t>(protected_tokens[i])] = kept[i];
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    logprobs[static_cast<std::size_t>(protected_tokens[i])] = kept[i];
 }
 
 void filter_top_k(std::span<float> logprobs, int64_t k) {

@@ -38,7 +38,8 @@ class Sampler {
 };
 
 /// Logit bias, then repetition, presence and frequency penalties, in place.
-void apply_penalties(std::span<float> logits, std::span<const int32_t> history, const SamplingOptions& options);
+void apply_penalties(std::span<float> logits, std::span<const int32_t> history,
+                     const SamplingOptions& options);
 
 /// Log-softmax in place: x - logsumexp(x), the sum in double. Tokens at -inf stay there.
 void log_softmax(std::span<float> logits);

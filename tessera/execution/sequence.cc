@@ -15,8 +15,9 @@ namespace mx = mlx::core;
 
 std::size_t common_prefix(std::span<const int32_t> a, std::span<const int32_t> b) {
   const std::size_t shorter = std::min(a.size(), b.size());
-  return static_cast<std::size_t>(std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(shorter), b.begin()).first -
-                                  a.begin());
+  return static_cast<std::size_t>(
+      std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(shorter), b.begin()).first -
+      a.begin());
 }
 
 }  // namespace

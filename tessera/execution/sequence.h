@@ -38,7 +38,8 @@ class Sequence {
  private:
   /// The named evaluation point: one forward over `tokens`, appended and evaluated.
   /// Returns the last position's logits if `with_logits`.
-  std::vector<float> step(std::span<const int32_t> tokens, const models::ForwardContext& context, bool with_logits);
+  std::vector<float> step(std::span<const int32_t> tokens, const models::ForwardContext& context,
+                          bool with_logits);
 
   /// Makes state and tokens agree again after a forward that failed.
   void recover();

@@ -11,8 +11,9 @@ namespace mx = mlx::core;
 mx::array attention(const mx::array& q, const mx::array& k, const mx::array& v, float scale,
                     const tensor::Mask& mask) {
   const auto refuse = [&](const char* expected) {
-    base::fail_argument("[kernels.attention] q ", tensor::to_string(q.shape()), ", k ", tensor::to_string(k.shape()),
-                        ", v ", tensor::to_string(v.shape()), "; expected ", expected);
+    base::fail_argument("[kernels.attention] q ", tensor::to_string(q.shape()), ", k ",
+                        tensor::to_string(k.shape()), ", v ", tensor::to_string(v.shape()), "; expected ",
+                        expected);
   };
   if (q.ndim() != 4 || k.ndim() != 4 || v.ndim() != 4) refuse("rank 4");
   if (q.shape(0) != k.shape(0) || q.shape(0) != v.shape(0)) refuse("equal batch sizes");

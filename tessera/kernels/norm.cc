@@ -16,7 +16,8 @@ mx::array rms_norm(const mx::array& x, const std::optional<mx::array>& weight, f
                         weight ? tensor::to_string(weight->shape()) : "none", "; expected [.., E] and [E]");
   }
   // MLX's result takes the common dtype of x and weight; a float32 gain must not widen a bfloat16 stream.
-  if (weight && weight->dtype() != x.dtype()) return mx::fast::rms_norm(x, mx::astype(*weight, x.dtype()), eps);
+  if (weight && weight->dtype() != x.dtype())
+    return mx::fast::rms_norm(x, mx::astype(*weight, x.dtype()), eps);
   return mx::fast::rms_norm(x, weight, eps);
 }
 

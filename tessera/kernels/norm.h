@@ -11,6 +11,7 @@ namespace tessera::kernels {
 /// x [.., E]; weight [E] or absent for no gain; returns the shape and dtype of x.
 /// Throws InvalidArgument when the weight does not fit.
 /// Source: Zhang & Sennrich 2019; MLX `fast::rms_norm`.
-mlx::core::array rms_norm(const mlx::core::array& x, const std::optional<mlx::core::array>& weight, float eps);
+mlx::core::array rms_norm(const mlx::core::array& x, const std::optional<mlx::core::array>& weight,
+                          float eps);
 
 }  // namespace tessera::kernels

@@ -19,10 +19,10 @@ mx::array write_pages(const PageShape& shape, std::shared_ptr<const PageTable> t
   const mx::Shape v_shape{1, shape.n_kv_heads, length, shape.value_dim};
   if (length < 1 || k.shape() != k_shape || v.shape() != v_shape || k.dtype() != shape.dtype ||
       v.dtype() != shape.dtype) {
-    base::fail_argument("[kernels.write_pages] k ", tensor::to_string(k.shape()), " ", tensor::to_string(k.dtype()),
-                        ", v ", tensor::to_string(v.shape()), " ", tensor::to_string(v.dtype()), "; expected ",
-                        tensor::to_string(k_shape), " and ", tensor::to_string(v_shape), " in ",
-                        tensor::to_string(shape.dtype));
+    base::fail_argument("[kernels.write_pages] k ", tensor::to_string(k.shape()), " ",
+                        tensor::to_string(k.dtype()), ", v ", tensor::to_string(v.shape()), " ",
+                        tensor::to_string(v.dtype()), "; expected ", tensor::to_string(k_shape), " and ",
+                        tensor::to_string(v_shape), " in ", tensor::to_string(shape.dtype));
   }
   TESSERA_CHECK(start >= 0 && table->pages.size() * static_cast<std::size_t>(shape.page_tokens) >=
                                   static_cast<std::size_t>(start) + static_cast<std::size_t>(length));

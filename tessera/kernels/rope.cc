@@ -15,8 +15,8 @@ mx::array rope(const mx::array& x, const RopeParameters& parameters, int offset)
                         " rotated dims; expected [B, H, L, D] and an even number up to D");
   }
   const std::optional<float> theta = parameters.periods ? std::nullopt : std::optional(parameters.theta);
-  return mx::fast::rope(x, parameters.dims, parameters.is_interleaved, theta, parameters.position_scale, offset,
-                        parameters.periods);
+  return mx::fast::rope(x, parameters.dims, parameters.is_interleaved, theta, parameters.position_scale,
+                        offset, parameters.periods);
 }
 
 }  // namespace tessera::kernels

@@ -15,7 +15,9 @@ Embedding::Embedding(tensor::Weight table, mx::Dtype dtype) : table_(std::move(t
   }
 }
 
-mx::array Embedding::encode(const mx::array& ids) const { return kernels::embedding_rows(ids, table_, dtype_); }
+mx::array Embedding::encode(const mx::array& ids) const {
+  return kernels::embedding_rows(ids, table_, dtype_);
+}
 
 mx::array Embedding::as_linear(const mx::array& h) const {
   if (const auto* dense = std::get_if<mx::array>(&table_)) return kernels::matmul_transposed(h, *dense);

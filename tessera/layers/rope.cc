@@ -16,8 +16,8 @@ mx::array scalar(double value) { return mx::array(static_cast<float>(value), mx:
 /// theta^(2i / dims) for i < dims / 2, by float32 array operations: tables computed in host doubles
 /// differ in the last bit from those of the reference implementations.
 mx::array base_periods(const RopeConfig& config) {
-  const mx::array exponents = mx::divide(mx::arange(0.0, static_cast<double>(config.dims), 2.0, mx::float32),
-                                         scalar(config.dims));
+  const mx::array exponents =
+      mx::divide(mx::arange(0.0, static_cast<double>(config.dims), 2.0, mx::float32), scalar(config.dims));
   return mx::power(scalar(config.theta), exponents);
 }
 
@@ -26,20 +26,22 @@ mx::array base_periods(const RopeConfig& config) {
 mx::array llama3_periods(const RopeConfig& config) {
   if (config.original_context_length <= 0 || config.factor <= 0 ||
       config.high_freq_factor <= config.low_freq_factor) {
-    base::fail_argument("[layers.rope] llama3 scaling needs original_max_position_embeddings > 0, factor > 0 and "
-                        "high_freq_factor > low_freq_factor");
+    base::fail_argument(
+        "[layers.rope] llama3 scaling needs original_max_position_embeddings > 0, factor > 0 and "
+        "high_freq_factor > low_freq_factor");
   }
   const mx::array periods = base_periods(config);
   const mx::array wavelengths = mx::multiply(periods, scalar(2.0 * std::numbers::pi));
   const double low_wavelength = config.original_context_length / config.low_freq_factor;
   const double high_wavelength = config.original_context_length / config.high_freq_factor;
-  const mx::array stretched =
-      mx::where(mx::greater(wavelengths, scalar(low_wavelength)), mx::multiply(periods, scalar(config.factor)), periods);
+  const mx::array stretched = mx::where(mx::greater(wavelengths, scalar(low_wavelength)),
+                                        mx::multiply(periods, scalar(config.factor)), periods);
   const mx::array is_medium = mx::logical_and(mx::greater(wavelengths, scalar(high_wavelength)),
                                               mx::less(wavelengths, scalar(low_wavelength)));
-  const mx::array blend = mx::divide(
-      mx::subtract(mx::divide(scalar(config.original_context_length), wavelengths), scalar(config.low_freq_factor)),
-      scalar(config.high_freq_factor - config.low_freq_factor));
+  const mx::array blend =
+      mx::divide(mx::subtract(mx::divide(scalar(config.original_context_length), wavelengths),
+                              scalar(config.low_freq_factor)),
+                 scalar(config.high_freq_factor - config.low_freq_factor));
   const mx::array blended = mx::divide(
       periods, mx::add(mx::divide(mx::subtract(scalar(1.0), blend), scalar(config.factor)), blend));
   return mx::where(is_medium, blended, stretched);
@@ -59,7 +61,8 @@ Rope::Rope(const RopeConfig& config) {
   } else if (config.scaling == "llama3") {
     parameters_.periods = llama3_periods(config);
   } else if (config.scaling != "default") {
-    base::fail_unsupported("[layers.rope] rope scaling '", config.scaling, "'; supported: default, linear, llama3");
+    base::fail_unsupported("[layers.rope] rope scaling '", config.scaling,
+                           "'; supported: default, linear, llama3");
   }
 }
 

@@ -12,14 +12,14 @@ namespace tessera::layers {
 
 /// What a configuration says about a layer's rotation.
 struct RopeConfig {
-  int dims = 0;                         // rotated leading dims of a head
+  int dims = 0;  // rotated leading dims of a head
   bool is_interleaved = false;
   double theta = 10000.0;
-  std::string scaling = "default";      // default, linear, llama3
+  std::string scaling = "default";  // default, linear, llama3
   double factor = 1.0;
-  double low_freq_factor = 1.0;         // llama3
-  double high_freq_factor = 4.0;        // llama3
-  double original_context_length = 0;   // llama3
+  double low_freq_factor = 1.0;                       // llama3
+  double high_freq_factor = 4.0;                      // llama3
+  double original_context_length = 0;                 // llama3
   std::optional<mlx::core::array> frequency_factors;  // [dims / 2] float32: divides each frequency
 };
 

@@ -26,7 +26,8 @@ std::string tensor_class(const std::string& name) {
 }
 
 std::string rope_text(const artifacts::ModelConfig& config) {
-  std::string text = base::concat(config.rope_scaling.kind, ", theta ", static_cast<int64_t>(config.rope_theta));
+  std::string text =
+      base::concat(config.rope_scaling.kind, ", theta ", static_cast<int64_t>(config.rope_theta));
   if (config.rope_scaling.factor != 1.0) text += base::concat(", factor ", config.rope_scaling.factor);
   return text;
 }
@@ -56,24 +57,6 @@ void add_support(ModelInfo& info, const artifacts::ModelConfig& config) {
   } catch (const Error& error) {
     info.notes.emplace_back(error.what());
   }
-}
-
-GgufVocabulary to_text(artifacts::GgufVocabulary vocabulary) {
-  return {.model = std::move(vocabulary.model),
-          .pre = std::move(vocabulary.pre),
-          .tokens = std::move(vocabulary.tokens),
-          .scores = std::move(vocabulary.scores),
-          .token_types = std::move(vocabulary.token_types),
-          .merges = std::move(vocabulary.merges),
-          .add_bos = vocabulary.add_bos,
-          .add_eos = vocabulary.add_eos,
-          .add_space_prefix = vocabulary.add_space_prefix,
-          .bos_id = vocabulary.bos,
-          .eos_id = vocabulary.eos,
-          .eot_id = vocabulary.eot,
-          .eom_id = vocabulary.eom,
-          .unk_id = vocabulary.unk,
-          .pad_id = vocabulary.pad};
 }
 
 }  // namespace
@@ -107,13 +90,7 @@ ModelInfo inspect_model(const std::string& name) {
 }
 
 TokenizerSource tokenizer_source(const std::string& name) {
-  artifacts::TokenizerFiles files = artifacts::read_tokenizer_files(models::find_or_fetch_model(name));
-  TokenizerSource source{.origin = std::move(files.origin),
-                         .tokenizer_json = std::move(files.tokenizer_json),
-                         .tokenizer_config = std::move(files.tokenizer_config_json),
-                         .chat_template = std::move(files.chat_template)};
-  if (files.vocabulary) source.gguf = to_text(std::move(*files.vocabulary));
-  return source;
+  return artifacts::read_tokenizer_source(models::find_or_fetch_model(name));
 }
 
 }  // namespace tessera

@@ -25,7 +25,8 @@ const Family& find_family(const std::string& model_type) {
     if (model_type == family.model_type) return family;
     known += (known.empty() ? "" : ", ") + std::string(family.model_type);
   }
-  base::fail_unsupported("[models.load] architecture '", model_type, "' is not supported; supported: ", known);
+  base::fail_unsupported("[models.load] architecture '", model_type,
+                         "' is not supported; supported: ", known);
 }
 
 }  // namespace tessera::models

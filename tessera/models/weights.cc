@@ -12,8 +12,8 @@ tensor::Weight Weights::weight(const std::string& path, int64_t rows, int64_t co
   for (const char* part : {".weight", ".scales", ".biases"}) used_.insert(path + part);
   if (tensor::weight_rows(weight) != rows || tensor::weight_columns(weight) != columns) {
     base::fail_artifact("[models.weights] ", checkpoint_->origin(), ": tensor ", path, ".weight is [",
-                        tensor::weight_rows(weight), ", ", tensor::weight_columns(weight), "]; expected [", rows,
-                        ", ", columns, "] from the configuration");
+                        tensor::weight_rows(weight), ", ", tensor::weight_columns(weight), "]; expected [",
+                        rows, ", ", columns, "] from the configuration");
   }
   return weight;
 }

@@ -36,8 +36,8 @@ class Read {
 
 /// What a state can do; the state contract test proves each claim.
 struct StateCapabilities {
-  bool is_trimmable = false;       // trim(n) works for every n up to offset()
-  bool is_cloneable = false;       // clone() shares storage and diverges
+  bool is_trimmable = false;  // trim(n) works for every n up to offset()
+  bool is_cloneable = false;  // clone() shares storage and diverges
 };
 
 /// The keys and values of one attention layer for one sequence.

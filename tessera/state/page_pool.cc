@@ -10,7 +10,7 @@
 namespace tessera::state {
 namespace {
 
-constexpr std::size_t kAlignment = 64;              // a cache line: kernels read whole lines
+constexpr std::size_t kAlignment = 64;               // a cache line: kernels read whole lines
 constexpr std::size_t kSlabBytes = 8 * 1024 * 1024;  // few enough calls, little enough left unused
 
 std::size_t round_up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }

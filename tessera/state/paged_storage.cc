@@ -47,8 +47,8 @@ void PagedStorage::append(const mx::array& k, const mx::array& v) {
     const int page_tokens = row_->pool()->page_tokens();
     const auto& new_tail = row_->pages().at(static_cast<std::size_t>(length_ / page_tokens));
     if (new_tail != old_tail) {
-      fence_ = kernels::copy_page(shape(), single_page(old_tail), single_page(new_tail), length_ % page_tokens,
-                                  fence_);
+      fence_ = kernels::copy_page(shape(), single_page(old_tail), single_page(new_tail),
+                                  length_ % page_tokens, fence_);
     }
   }
   fence_ = kernels::write_pages(shape(), table(), length_, k, v, fence_);

@@ -16,13 +16,11 @@ struct QuantizedTensor {
   std::optional<mlx::core::array> biases;  // like scales; absent in the floating-point modes
   int group_size;
   int bits;
-  std::string mode = "affine";             // affine, mxfp4, nvfp4, mxfp8
+  std::string mode = "affine";  // affine, mxfp4, nvfp4, mxfp8
 
   /// Elements of the last axis, K.
   int columns() const { return static_cast<int>(w.shape(-1)) * 32 / bits; }
-  std::size_t nbytes() const {
-    return w.nbytes() + scales.nbytes() + (biases ? biases->nbytes() : 0);
-  }
+  std::size_t nbytes() const { return w.nbytes() + scales.nbytes() + (biases ? biases->nbytes() : 0); }
 };
 
 /// Checks dtypes and that w, scales and biases belong together.

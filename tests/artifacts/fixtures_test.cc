@@ -36,7 +36,7 @@ TEST(Fixtures, EverySafetensorsModelParses) {
       n_tensors += parse_safetensors(mapped->bytes(), shard.string()).tensors.size();
     }
     EXPECT_GE(n_tensors, 20u);
-    EXPECT_FALSE(read_tokenizer_files(files).tokenizer_json.empty());
+    EXPECT_FALSE(read_tokenizer_source(files).tokenizer_json.empty());
   }
   EXPECT_GE(n_models, 12);
 }
@@ -62,10 +62,10 @@ TEST(Fixtures, EveryGgufModelParses) {
       if (name == "rope_freqs.weight") continue;
       EXPECT_TRUE(canonical_name(name, norm_placement(file))) << name;
     }
-    const TokenizerFiles tokenizer = read_tokenizer_files(files);
-    ASSERT_TRUE(tokenizer.vocabulary);
-    EXPECT_EQ(tokenizer.vocabulary->tokens.size(), 384u);
-    EXPECT_EQ(tokenizer.vocabulary->bos, 1u);
+    const TokenizerSource tokenizer = read_tokenizer_source(files);
+    ASSERT_TRUE(tokenizer.gguf);
+    EXPECT_EQ(tokenizer.gguf->tokens.size(), 384u);
+    EXPECT_EQ(tokenizer.gguf->bos_id, 1);
   }
   EXPECT_GE(n_files, 14);
 }

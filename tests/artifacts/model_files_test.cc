@@ -5,14 +5,14 @@
 #include <stdlib.h>
 
 #include "tessera/error.h"
-#include "tests/artifacts/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace tessera::artifacts {
 namespace {
 
+using test::TemporaryFolder;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using testing::TemporaryFolder;
 
 std::string refusal(const std::string& name, ErrorKind kind) {
   try {

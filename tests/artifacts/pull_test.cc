@@ -16,6 +16,7 @@
 #include "tessera/base/file.h"
 #include "tessera/error.h"
 #include "tests/artifacts/fake_hub.h"
+#include "tests/temporary_folder.h"
 
 namespace tessera::artifacts {
 namespace {
@@ -36,19 +37,13 @@ class PullTest : public ::testing::Test {
   void SetUp() override {
     ::unsetenv("HF_TOKEN");
     ::unsetenv("HF_ENDPOINT");
-    std::string folder = (fs::temp_directory_path() / "pull_test.XXXXXX").string();
-    ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-    cache_ = folder;
     hub_.files = {
         {"config.json", {R"({"model_type": "tiny"})"}},
         {"tokenizer.json", {std::string(3000, 't')}},
         {"model.safetensors", {noise(400'000), true}},
     };
   }
-  void TearDown() override {
-    hub_.is_stalling = false;
-    fs::remove_all(cache_);
-  }
+  void TearDown() override { hub_.is_stalling = false; }
 
   RepositoryOptions options() const {
     RepositoryOptions options;
@@ -73,7 +68,8 @@ class PullTest : public ::testing::Test {
   }
 
   FakeHub hub_;
-  fs::path cache_;
+  test::TemporaryFolder temporary_;
+  const fs::path& cache_ = temporary_.path();
 };
 
 /// The error that `action` ends with, as "kind message".

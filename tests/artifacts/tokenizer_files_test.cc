@@ -8,14 +8,14 @@
 #include "tessera/artifacts/gguf.h"
 #include "tessera/error.h"
 #include "tests/artifacts/file_builders.h"
-#include "tests/artifacts/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace tessera::artifacts {
 namespace {
 
+using test::TemporaryFolder;
 using testing::Bytes;
 using ::testing::HasSubstr;
-using testing::TemporaryFolder;
 
 GgufVocabulary vocabulary_of(const testing::GgufBuilder& builder) {
   const Bytes bytes = builder.build();
@@ -30,9 +30,9 @@ TEST(TokenizerFiles, ReadsAGgufVocabulary) {
   EXPECT_EQ(v.token_types, (std::vector<int32_t>{3, 1, 1, 1}));
   EXPECT_EQ(v.scores, (std::vector<float>{0, -1, -2, -3}));
   EXPECT_EQ(v.merges, std::vector<std::string>{"a b"});
-  EXPECT_EQ(v.bos, 0u);
-  EXPECT_EQ(v.eos, 3u);
-  EXPECT_EQ(v.unk, std::nullopt);
+  EXPECT_EQ(v.bos_id, 0);
+  EXPECT_EQ(v.eos_id, 3);
+  EXPECT_EQ(v.unk_id, std::nullopt);
   EXPECT_EQ(v.add_bos, false);
   EXPECT_EQ(v.add_eos, std::nullopt);
 }
@@ -59,7 +59,7 @@ TEST(TokenizerFiles, RefusesContradictions) {
   EXPECT_EQ(
       vocabulary_of(
           two_tokens().string("tokenizer.ggml.model", "llama").i32("tokenizer.ggml.padding_token_id", -1))
-          .pad,
+          .pad_id,
       std::nullopt);
 }
 
@@ -67,17 +67,17 @@ TEST(TokenizerFiles, ReadsAFolder) {
   const TemporaryFolder folder;
   ModelFiles files;
   files.folder = folder.path();
-  EXPECT_THROW(read_tokenizer_files(files), Error);
+  EXPECT_THROW(read_tokenizer_source(files), Error);
   folder.write("tokenizer.json", "{\"model\":{}}");
-  EXPECT_EQ(read_tokenizer_files(files).tokenizer_json, "{\"model\":{}}");
-  EXPECT_EQ(read_tokenizer_files(files).chat_template, "");
+  EXPECT_EQ(read_tokenizer_source(files).tokenizer_json, "{\"model\":{}}");
+  EXPECT_EQ(read_tokenizer_source(files).chat_template, "");
   folder.write("tokenizer_config.json", R"({"chat_template":"from config"})");
-  EXPECT_EQ(read_tokenizer_files(files).chat_template, "from config");
+  EXPECT_EQ(read_tokenizer_source(files).chat_template, "from config");
   folder.write("chat_template.json", R"({"chat_template":"from json"})");
-  EXPECT_EQ(read_tokenizer_files(files).chat_template, "from json");
+  EXPECT_EQ(read_tokenizer_source(files).chat_template, "from json");
   folder.write("chat_template.jinja", "from jinja");
-  EXPECT_EQ(read_tokenizer_files(files).chat_template, "from jinja");
-  EXPECT_FALSE(read_tokenizer_files(files).vocabulary);
+  EXPECT_EQ(read_tokenizer_source(files).chat_template, "from jinja");
+  EXPECT_FALSE(read_tokenizer_source(files).gguf);
 }
 
 TEST(TokenizerFiles, ReadsAGgufFile) {
@@ -86,9 +86,9 @@ TEST(TokenizerFiles, ReadsAGgufFile) {
   ModelFiles files;
   files.gguf = {
       folder.write("m.gguf", std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()))};
-  const TokenizerFiles read = read_tokenizer_files(files);
-  ASSERT_TRUE(read.vocabulary);
-  EXPECT_EQ(read.vocabulary->tokens.size(), 4u);
+  const TokenizerSource read = read_tokenizer_source(files);
+  ASSERT_TRUE(read.gguf);
+  EXPECT_EQ(read.gguf->tokens.size(), 4u);
   EXPECT_EQ(read.chat_template, "{{ messages }}");
   EXPECT_EQ(read.tokenizer_json, "");
 }

@@ -10,26 +10,10 @@
 #include "tessera/base/file.h"
 #include "tessera/base/memory.h"
 #include "tessera/base/thread_pool.h"
+#include "tests/temporary_folder.h"
 
 namespace tessera::base {
 namespace {
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "tessera-test.XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
-void write(const std::filesystem::path& path, const std::string& content) {
-  std::ofstream(path, std::ios::binary) << content;
-}
 
 TEST(Concat, JoinsTextAndNumbers) {
   EXPECT_EQ(concat("a ", std::string("b"), ' ', 3, " ", true, " ", -7LL), "a b 3 true -7");
@@ -46,10 +30,10 @@ TEST(Check, NamesTheConditionAndIsInternal) {
 }
 
 TEST(MappedFile, ShowsTheBytesAndSurvivesRelease) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   std::string content(20000, '\0');
   std::iota(content.begin(), content.end(), static_cast<char>(0));
-  write(folder.path() / "file", content);
+  folder.write("file", content);
   const auto file = MappedFile::open(folder.path() / "file");
   file->release(file->bytes().subspan(100, 15000));
   ASSERT_EQ(file->bytes().size(), content.size());
@@ -57,23 +41,23 @@ TEST(MappedFile, ShowsTheBytesAndSurvivesRelease) {
 }
 
 TEST(MappedFile, RefusesWhatIsNoFile) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   EXPECT_THROW(MappedFile::open(folder.path() / "missing"), Error);
   EXPECT_THROW(MappedFile::open(folder.path()), Error);
-  write(folder.path() / "empty", "");
+  folder.write("empty", "");
   EXPECT_THROW(MappedFile::open(folder.path() / "empty"), Error);
 }
 
 TEST(ReadFile, ReturnsTheContentWithinItsLimit) {
-  const TemporaryFolder folder;
-  write(folder.path() / "file", "hello");
+  const test::TemporaryFolder folder;
+  folder.write("file", "hello");
   EXPECT_EQ(read_file(folder.path() / "file"), "hello");
   EXPECT_THROW(read_file(folder.path() / "file", 4), Error);
   EXPECT_THROW(read_file(folder.path() / "missing"), Error);
 }
 
 TEST(WriteFileAtomically, ReplacesAndLeavesNothingElse) {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   write_file_atomically(folder.path() / "file", "one");
   write_file_atomically(folder.path() / "file", "two");
   EXPECT_EQ(read_file(folder.path() / "file"), "two");
@@ -115,9 +99,10 @@ TEST(ThreadPool, ManyShortRunsFromSeveralThreads) {
 
 TEST(ThreadPool, RethrowsAndGoesOn) {
   ThreadPool pool(2);
-  EXPECT_THROW(pool.run(8, [](int i) {
-                 if (i == 3) fail_argument("task ", i);
-               }),
+  EXPECT_THROW(pool.run(8,
+                        [](int i) {
+                          if (i == 3) fail_argument("task ", i);
+                        }),
                Error);
   std::atomic<int> count{0};
   pool.run(8, [&](int) { ++count; });

@@ -143,11 +143,12 @@ TEST(Engine, CancelsInThePromptAndInTheAnswer) {
   std::stop_source stop;
   Session session = engine.new_session();
   int seen = 0;
-  const auto late = session.generate(raw("the cat sat", 100),
-                                     [&](const TokenEvent&) {
-                                       if (++seen == 3) stop.request_stop();
-                                     },
-                                     stop.get_token());
+  const auto late = session.generate(
+      raw("the cat sat", 100),
+      [&](const TokenEvent&) {
+        if (++seen == 3) stop.request_stop();
+      },
+      stop.get_token());
   EXPECT_EQ(late.finish_reason, FinishReason::kCancelled);
   EXPECT_LT(late.tokens.size(), 100U);
   EXPECT_EQ(session.generate(raw("the cat sat")).tokens, engine.generate(raw("the cat sat")).tokens)
@@ -156,8 +157,9 @@ TEST(Engine, CancelsInThePromptAndInTheAnswer) {
 
 TEST(Engine, AThrowingCallbackStopsTheGenerationAndIsRethrown) {
   Engine engine(tiny());
-  EXPECT_THROW(engine.generate(raw("the cat sat"), [](const TokenEvent&) { throw std::runtime_error("reader"); }),
-               std::runtime_error);
+  EXPECT_THROW(
+      engine.generate(raw("the cat sat"), [](const TokenEvent&) { throw std::runtime_error("reader"); }),
+      std::runtime_error);
   EXPECT_EQ(engine.generate(raw("the cat sat")).usage.completion_tokens, 24) << "the engine goes on";
 }
 
@@ -181,7 +183,8 @@ TEST(Engine, AFullContextEndsTheAnswer) {
   request.options = raw("").options;
   const auto result = engine.generate(request);
   EXPECT_EQ(result.finish_reason, FinishReason::kLength);
-  EXPECT_EQ(result.tokens.size(), 5U) << "four fit behind the prompt, the fifth is read off the last position";
+  EXPECT_EQ(result.tokens.size(), 5U)
+      << "four fit behind the prompt, the fifth is read off the last position";
   request.tokens.assign(11, 5);
   EXPECT_EQ(kind_of([&] { engine.generate(request); }), ErrorKind::kInvalidArgument);
 }

@@ -9,7 +9,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, std::size_t size) {
   fuzz::run([&] {
     const auto file = artifacts::GgufFile::parse(fuzz::as_bytes(data, size), "input");
     const auto vocabulary = artifacts::read_gguf_vocabulary(file);
-    if (vocabulary.eos && *vocabulary.eos >= vocabulary.tokens.size()) std::abort();
+    if (vocabulary.eos_id && static_cast<std::size_t>(*vocabulary.eos_id) >= vocabulary.tokens.size())
+      std::abort();
   });
   return 0;
 }

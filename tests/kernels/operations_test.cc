@@ -22,7 +22,8 @@ constexpr double kFloat32 = 2e-5;
 TEST(RmsNorm, EqualsGoldenWithAndWithoutGain) {
   const auto golden = load_fixture("operations/rms_norm.safetensors");
   const auto eps = golden.at("eps").item<float>();
-  EXPECT_TRUE(close(kernels::rms_norm(golden.at("x"), golden.at("weight"), eps), golden.at("y_exact"), kFloat32));
+  EXPECT_TRUE(
+      close(kernels::rms_norm(golden.at("x"), golden.at("weight"), eps), golden.at("y_exact"), kFloat32));
   const mx::array ungained = kernels::rms_norm(golden.at("x"), std::nullopt, eps);
   EXPECT_TRUE(close(mx::multiply(ungained, golden.at("weight")), golden.at("y_exact"), kFloat32));
 }
@@ -54,14 +55,15 @@ class QuantizedOperations : public ::testing::TestWithParam<std::tuple<int, int>
 
 TEST_P(QuantizedOperations, EqualGoldens) {
   const auto [bits, group] = GetParam();
-  const auto golden =
-      load_fixture("operations/quantized_b" + std::to_string(bits) + "_g" + std::to_string(group) + ".safetensors");
+  const auto golden = load_fixture("operations/quantized_b" + std::to_string(bits) + "_g" +
+                                   std::to_string(group) + ".safetensors");
   const tensor::QuantizedTensor w{golden.at("w"), golden.at("scales"), golden.at("biases"), group, bits};
   EXPECT_TRUE(close(tensor::dequantize(w, mx::float32), golden.at("dequantized"), kFloat32));
   EXPECT_TRUE(close(kernels::quantized_matmul(golden.at("x"), w), golden.at("y_exact"), kFloat32));
-  EXPECT_TRUE(close(kernels::quantized_matmul(golden.at("x_untransposed"), w, false), golden.at("y_untransposed"),
-                    kFloat32));
-  EXPECT_TRUE(close(kernels::embedding_rows(golden.at("ids"), w, mx::float32), golden.at("embedding"), kFloat32));
+  EXPECT_TRUE(close(kernels::quantized_matmul(golden.at("x_untransposed"), w, false),
+                    golden.at("y_untransposed"), kFloat32));
+  EXPECT_TRUE(
+      close(kernels::embedding_rows(golden.at("ids"), w, mx::float32), golden.at("embedding"), kFloat32));
 }
 
 INSTANTIATE_TEST_SUITE_P(BitsAndGroups, QuantizedOperations,
@@ -88,7 +90,8 @@ TEST(Swiglu, EqualsItsFormula) {
   const auto actual = test::values(kernels::swiglu(gate, up));
   const double gates[] = {-2.0, 0.0, 3.0};
   const double ups[] = {5.0, 7.0, -1.0};
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(actual[i], gates[i] / (1 + std::exp(-gates[i])) * ups[i], 1e-6);
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_NEAR(actual[i], gates[i] / (1 + std::exp(-gates[i])) * ups[i], 1e-6);
   EXPECT_THROW(kernels::swiglu(gate, normal({2}, 1)), Error);
 }
 
@@ -98,7 +101,8 @@ std::vector<float> naive_attention(const mx::array& q, const mx::array& k, const
   const auto qs = test::values(q);
   const auto ks = test::values(k);
   const auto vs = test::values(v);
-  const int heads = q.shape(1), kv_heads = k.shape(1), length = q.shape(2), stored = k.shape(2), dim = q.shape(3);
+  const int heads = q.shape(1), kv_heads = k.shape(1), length = q.shape(2), stored = k.shape(2),
+            dim = q.shape(3);
   std::vector<float> out;
   for (int h = 0; h < heads; ++h) {
     const int g = h / (heads / kv_heads);

@@ -13,16 +13,19 @@ namespace mx = mlx::core;
 
 /// A table over memory of its own.
 std::shared_ptr<const kernels::PageTable> make_table(const kernels::PageShape& shape, int n_pages) {
-  auto memory = std::make_shared<std::vector<std::byte>>(shape.page_bytes() * static_cast<std::size_t>(n_pages));
+  auto memory =
+      std::make_shared<std::vector<std::byte>>(shape.page_bytes() * static_cast<std::size_t>(n_pages));
   auto table = std::make_shared<kernels::PageTable>();
-  for (int i = 0; i < n_pages; ++i) table->pages.push_back(memory->data() + static_cast<std::size_t>(i) * shape.page_bytes());
+  for (int i = 0; i < n_pages; ++i)
+    table->pages.push_back(memory->data() + static_cast<std::size_t>(i) * shape.page_bytes());
   table->owner = memory;
   return table;
 }
 
 TEST(Pages, GatherReturnsWhatWasWritten) {
   for (const mx::Dtype dtype : {mx::float32, mx::bfloat16, mx::float16}) {
-    const kernels::PageShape shape{.page_tokens = 4, .n_kv_heads = 2, .key_dim = 8, .value_dim = 6, .dtype = dtype};
+    const kernels::PageShape shape{
+        .page_tokens = 4, .n_kv_heads = 2, .key_dim = 8, .value_dim = 6, .dtype = dtype};
     const auto table = make_table(shape, 4);
     const mx::array k = normal({1, 2, 14, 8}, 1, dtype);
     const mx::array v = normal({1, 2, 14, 6}, 2, dtype);
@@ -30,8 +33,9 @@ TEST(Pages, GatherReturnsWhatWasWritten) {
     int start = 0;
     for (const int length : {1, 2, 5, 6}) {
       // Slices of a longer array, so strides and storage differ.
-      fence = kernels::write_pages(shape, table, start, mx::slice(k, {0, 0, start, 0}, {1, 2, start + length, 8}),
-                                   mx::slice(v, {0, 0, start, 0}, {1, 2, start + length, 6}), fence);
+      fence =
+          kernels::write_pages(shape, table, start, mx::slice(k, {0, 0, start, 0}, {1, 2, start + length, 8}),
+                               mx::slice(v, {0, 0, start, 0}, {1, 2, start + length, 6}), fence);
       start += length;
     }
     const auto [keys, values] = kernels::gather_pages(shape, table, 0, 14, fence);
@@ -46,10 +50,10 @@ TEST(Pages, GatherReturnsWhatWasWritten) {
 TEST(Pages, WritesHonourStrides) {
   const kernels::PageShape shape{.page_tokens = 4, .n_kv_heads = 2, .key_dim = 8, .value_dim = 8};
   const auto table = make_table(shape, 2);
-  const mx::array k = mx::transpose(normal({1, 5, 2, 8}, 3), {0, 2, 1, 3});      // tokens outermost
-  const mx::array v = mx::transpose(normal({1, 8, 5, 2}, 4), {0, 3, 2, 1});      // elements not contiguous
-  const auto [keys, values] =
-      kernels::gather_pages(shape, table, 0, 5, kernels::write_pages(shape, table, 0, k, v, kernels::initial_fence()));
+  const mx::array k = mx::transpose(normal({1, 5, 2, 8}, 3), {0, 2, 1, 3});  // tokens outermost
+  const mx::array v = mx::transpose(normal({1, 8, 5, 2}, 4), {0, 3, 2, 1});  // elements not contiguous
+  const auto [keys, values] = kernels::gather_pages(
+      shape, table, 0, 5, kernels::write_pages(shape, table, 0, k, v, kernels::initial_fence()));
   EXPECT_EQ(test::values(keys), test::values(k));
   EXPECT_EQ(test::values(values), test::values(v));
 }

@@ -16,8 +16,8 @@ namespace mx = mlx::core;
 constexpr double kFloat32 = 2e-5;  // some hundred units in the last place of float32
 
 tensor::QuantizedTensor quantized(int bits, int group) {
-  const auto golden =
-      load_fixture("operations/quantized_b" + std::to_string(bits) + "_g" + std::to_string(group) + ".safetensors");
+  const auto golden = load_fixture("operations/quantized_b" + std::to_string(bits) + "_g" +
+                                   std::to_string(group) + ".safetensors");
   return {golden.at("w"), golden.at("scales"), golden.at("biases"), group, bits};
 }
 
@@ -48,7 +48,8 @@ TEST(Embedding, EncodesRowsAndServesAsTheTiedHead) {
   EXPECT_TRUE(close(embedding.encode(token_ids), mx::take(dense, token_ids, 0), 0.0));
   const mx::array h = normal({1, 2, 256}, 3);
   EXPECT_TRUE(close(embedding.as_linear(h), mx::matmul(h, mx::transpose(dense)), kFloat32));
-  EXPECT_TRUE(close(layers::Embedding(dense, mx::float32).encode(token_ids), mx::take(dense, token_ids, 0), 0.0));
+  EXPECT_TRUE(
+      close(layers::Embedding(dense, mx::float32).encode(token_ids), mx::take(dense, token_ids, 0), 0.0));
 }
 
 TEST(RmsNorm, HasNoGainWithoutAWeight) {
@@ -63,15 +64,21 @@ TEST(Rope, ScalingsEqualGoldens) {
   const layers::RopeConfig configs[] = {
       {.dims = 16, .scaling = "default"},
       {.dims = 16, .scaling = "linear", .factor = 4.0},
-      {.dims = 16, .scaling = "llama3", .factor = 8.0, .low_freq_factor = 1.0, .high_freq_factor = 4.0,
+      {.dims = 16,
+       .scaling = "llama3",
+       .factor = 8.0,
+       .low_freq_factor = 1.0,
+       .high_freq_factor = 4.0,
        .original_context_length = 64.0},
   };
   for (layers::RopeConfig config : configs) {
     const auto golden = load_fixture("operations/rope_" + config.scaling + ".safetensors");
     config.theta = golden.at("base").item<float>();
     const layers::Rope rope(config);
-    EXPECT_TRUE(close(rope.forward(golden.at("x"), 0), golden.at("y_exact_offset_0"), kFloat32)) << config.scaling;
-    EXPECT_TRUE(close(rope.forward(golden.at("x"), 61), golden.at("y_exact_offset_61"), kFloat32)) << config.scaling;
+    EXPECT_TRUE(close(rope.forward(golden.at("x"), 0), golden.at("y_exact_offset_0"), kFloat32))
+        << config.scaling;
+    EXPECT_TRUE(close(rope.forward(golden.at("x"), 61), golden.at("y_exact_offset_61"), kFloat32))
+        << config.scaling;
   }
 }
 

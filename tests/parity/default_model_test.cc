@@ -1,7 +1,11 @@
 // The default model against HF transformers and mlx-lm in float32 on the same weights.
+#include <chrono>
 #include <fstream>
+#include <iostream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
+#include "tessera/base/memory.h"
 #include "tessera/engine.h"
 #include "tessera/execution/sampler.h"
 #include "tessera/execution/sequence.h"
@@ -34,9 +38,9 @@ void expect_greedy(const json& prompt) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const int32_t best = execution::argmax(logits);
     if (best != expected[i]) {
-      EXPECT_LT(gaps[i], kNearTie) << "step " << i << ": " << best << " at " << logits[static_cast<std::size_t>(best)]
-                                   << ", expected " << expected[i] << " at "
-                                   << logits[static_cast<std::size_t>(expected[i])];
+      EXPECT_LT(gaps[i], kNearTie) << "step " << i << ": " << best << " at "
+                                   << logits[static_cast<std::size_t>(best)] << ", expected " << expected[i]
+                                   << " at " << logits[static_cast<std::size_t>(expected[i])];
     }
     logits = sequence.decode(expected[i]);
   }
@@ -74,11 +78,49 @@ TEST(DefaultModel, AnswersAQuestion) {
   EXPECT_EQ(engine.encode(request), chat.at("input_ids").get<std::vector<int32_t>>());
 }
 
-TEST(DefaultModel, LoadsWithinItsMemoryBound) {
+/// Sets the process's peak resident memory back to what it is now.
+void reset_peak() { std::ofstream("/proc/self/clear_refs") << 5; }
+
+uint64_t peak_resident_now() {
+  std::ifstream file("/proc/self/status");
+  std::string key;
+  uint64_t kib = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("VmHWM:")) kib = std::stoull(line.substr(6));
+  }
+  return kib * 1024;
+}
+
+TEST(DefaultModel, LoadingPeaksBelowItsBound) {
   const ModelInfo info = inspect_model("default");
-  EXPECT_EQ(info.architecture, "llama");
   EXPECT_TRUE(info.is_tied);
-  EXPECT_GT(info.loaded_bytes, info.stored_bytes / 2);
+  reset_peak();
+  const uint64_t before = base::resident_bytes();
+  const auto loaded = models::load_model({.model = "default"});
+  const uint64_t peak = peak_resident_now();
+  EXPECT_GT(peak, before + info.loaded_bytes / 2) << "the peak was not measured";
+  EXPECT_LT(peak, before + info.loaded_bytes * 13 / 10);
+  RecordProperty("peak_mib", static_cast<int>((peak - before) >> 20));
+  std::cout << "loading took " << ((peak - before) >> 20) << " MiB at its peak for "
+            << (info.loaded_bytes >> 20) << " MiB of weights\n";
+}
+
+TEST(DefaultModel, CancelsALongPromptWithinASecond) {
+  Engine engine;
+  GenerationRequest request;
+  request.tokens.assign(600, 42);
+  std::stop_source stop;
+  std::chrono::steady_clock::time_point asked;
+  std::thread canceller([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    asked = std::chrono::steady_clock::now();
+    stop.request_stop();
+  });
+  const GenerationResult result = engine.generate(request, {}, stop.get_token());
+  const auto took = std::chrono::steady_clock::now() - asked;
+  canceller.join();
+  EXPECT_EQ(result.finish_reason, FinishReason::kCancelled);
+  EXPECT_LT(took, std::chrono::seconds(1));
 }
 
 }  // namespace

@@ -58,7 +58,8 @@ class FixtureModels : public ::testing::TestWithParam<Fixture> {
   mx::array window_logits(const std::vector<int32_t>& tokens) const {
     state::SequenceState state = model_->new_state();
     const mx::array input(tokens.data(), {1, static_cast<int>(tokens.size())}, mx::int32);
-    return mx::squeeze(model_->logits(model_->forward_hidden(input, state, {.phase = state::Phase::kWindow})), 0);
+    return mx::squeeze(model_->logits(model_->forward_hidden(input, state, {.phase = state::Phase::kWindow})),
+                       0);
   }
 
   std::shared_ptr<const models::CausalModel> model_;
@@ -69,7 +70,8 @@ class FixtureModels : public ::testing::TestWithParam<Fixture> {
 constexpr double kLogits = 1e-4;
 
 TEST_P(FixtureModels, LogitsEqualTheGoldens) {
-  const mx::array logits = mx::take(window_logits(test::ids(golden_.at("input_ids"))), golden_.at("positions"), 0);
+  const mx::array logits =
+      mx::take(window_logits(test::ids(golden_.at("input_ids"))), golden_.at("positions"), 0);
   EXPECT_TRUE(close(logits, golden_.at("logits_hf"), kLogits));
   if (golden_.contains("logits_mlx")) {
     EXPECT_TRUE(close(logits, golden_.at("logits_mlx"), kLogits));

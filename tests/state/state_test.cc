@@ -65,7 +65,8 @@ TEST(PlainKv, AnAppendNeitherMovesNorCopiesWhatIsStored) {
   for (int head = 0; head < 2; ++head) {
     const std::size_t at = static_cast<std::size_t>(head) * 4 * row_bytes;
     EXPECT_TRUE(std::equal(contents[1].begin() + static_cast<std::ptrdiff_t>(at),
-                           contents[1].begin() + static_cast<std::ptrdiff_t>(at + 2 * row_bytes), addresses[1] + at));
+                           contents[1].begin() + static_cast<std::ptrdiff_t>(at + 2 * row_bytes),
+                           addresses[1] + at));
   }
 }
 
@@ -141,7 +142,9 @@ TEST(MaskMemo, BuildsOncePerKeyAndKeepsLeasesAlive) {
   EXPECT_EQ(lease("causal", 4), second) << "families do not replace each other";
   memo.clear();
   EXPECT_EQ(second->array->shape(0), 4) << "and clear()";
-  const auto failing = [&] { memo.lease("causal", "x", []() -> tensor::Mask { throw std::runtime_error("no"); }); };
+  const auto failing = [&] {
+    memo.lease("causal", "x", []() -> tensor::Mask { throw std::runtime_error("no"); });
+  };
   EXPECT_THROW(failing(), std::runtime_error);
   EXPECT_EQ(memo.builds(), 3);
 }

@@ -93,30 +93,10 @@ TEST(TokenizerParity, TrimmedTokenizerJson) {
 }
 
 TEST(TokenizerParity, DefaultModelGguf) {
-  // Fetched by `tessera` on first use and by the parity tests; TESSERA_TEST_MODEL names another copy.
+  // TESSERA_TEST_MODEL names a copy for machines without the network.
   const char* given = std::getenv("TESSERA_TEST_MODEL");
-  const std::filesystem::path path = given != nullptr ? given : artifacts::default_model_path();
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there; set TESSERA_TEST_MODEL";
-  const auto file = base::MappedFile::open(path);
-  const artifacts::GgufVocabulary v =
-      artifacts::read_gguf_vocabulary(artifacts::GgufFile::parse(file->bytes(), path.string()));
-  TokenizerSource source;
-  source.origin = path.string();
-  source.gguf = GgufVocabulary{.model = v.model,
-                               .pre = v.pre,
-                               .tokens = v.tokens,
-                               .scores = v.scores,
-                               .token_types = v.token_types,
-                               .merges = v.merges,
-                               .add_bos = v.add_bos,
-                               .add_eos = v.add_eos,
-                               .add_space_prefix = v.add_space_prefix,
-                               .bos_id = v.bos,
-                               .eos_id = v.eos,
-                               .eot_id = v.eot,
-                               .eom_id = v.eom,
-                               .unk_id = v.unk,
-                               .pad_id = v.pad};
+  const std::filesystem::path path = given != nullptr ? given : artifacts::fetch_default_model();
+  const TokenizerSource source = artifacts::read_tokenizer_source({.gguf = {path}});
   expect_golden(Tokenizer::load(source), "smollm2-gguf");
 }
 

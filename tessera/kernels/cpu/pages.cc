@@ -30,7 +30,8 @@ Plane value_plane(const PageShape& shape) {
 
 /// Calls visit(page pointer, first token in the page, first token of the range, tokens) per page.
 template <typename Visit>
-void for_each_page(const PageShape& shape, const PageTable& table, int start, int length, const Visit& visit) {
+void for_each_page(const PageShape& shape, const PageTable& table, int start, int length,
+                   const Visit& visit) {
   for (int done = 0; done < length;) {
     const int position = start + done;
     const int in_page = position % shape.page_tokens;
@@ -56,7 +57,8 @@ void copy_row(std::byte* to, const std::byte* from, std::size_t row_bytes, int64
     std::memcpy(to, from, row_bytes);
     return;
   }
-  for (std::size_t done = 0; done < row_bytes; done += item, from += stride) std::memcpy(to + done, from, item);
+  for (std::size_t done = 0; done < row_bytes; done += item, from += stride)
+    std::memcpy(to + done, from, item);
 }
 
 void write_plane(const PageShape& shape, const PageTable& table, int start, int length, const Plane& plane,
@@ -141,7 +143,8 @@ class CopyPage final : public CpuPrimitive {
 
 class GatherPages final : public CpuPrimitive {
  public:
-  GatherPages(mx::Stream stream, PageShape shape, std::shared_ptr<const PageTable> table, int start, int length)
+  GatherPages(mx::Stream stream, PageShape shape, std::shared_ptr<const PageTable> table, int start,
+              int length)
       : CpuPrimitive(stream), shape_(shape), table_(std::move(table)), start_(start), length_(length) {}
   const char* name() const override { return "tessera::GatherPages"; }
 
@@ -175,7 +178,8 @@ mx::array write_pages(const PageShape& shape, std::shared_ptr<const PageTable> t
 mx::array copy_page(const PageShape& shape, std::shared_ptr<const PageTable> from,
                     std::shared_ptr<const PageTable> to, int tokens, const mx::array& fence) {
   return mx::array({}, mx::int32,
-                   std::make_shared<CopyPage>(stream(), shape, std::move(from), std::move(to), tokens), {fence});
+                   std::make_shared<CopyPage>(stream(), shape, std::move(from), std::move(to), tokens),
+                   {fence});
 }
 
 std::pair<mx::array, mx::array> gather_pages(const PageShape& shape, std::shared_ptr<const PageTable> table,

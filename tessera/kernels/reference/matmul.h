@@ -7,7 +7,8 @@
 
 namespace tessera::kernels::reference {
 
-mlx::core::array quantized_matmul(const mlx::core::array& x, const tensor::QuantizedTensor& w, bool transpose);
+mlx::core::array quantized_matmul(const mlx::core::array& x, const tensor::QuantizedTensor& w,
+                                  bool transpose);
 mlx::core::array matmul_transposed(const mlx::core::array& x, const mlx::core::array& w);
 
 }  // namespace tessera::kernels::reference

@@ -15,7 +15,8 @@ namespace tessera::models {
 class Attention {
  public:
   /// Reads `path`.{q,k,v,o}_proj, with biases as `config.attention_bias` says.
-  Attention(Weights& weights, const std::string& path, const artifacts::ModelConfig& config, layers::Rope rope);
+  Attention(Weights& weights, const std::string& path, const artifacts::ModelConfig& config,
+            layers::Rope rope);
 
   /// x [B, L, E] -> [B, L, E]; appends L positions to `state`.
   mlx::core::array forward(const mlx::core::array& x, state::AttentionState& state, state::Phase phase) const;

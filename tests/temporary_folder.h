@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-namespace tessera::testing {
+namespace tessera::test {
 
 class TemporaryFolder {
  public:
@@ -39,4 +39,4 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-}  // namespace tessera::testing
+}  // namespace tessera::test

@@ -17,6 +17,9 @@ enum class Precision {
   kBFloat16,  // bfloat16 activations, as published checkpoints were trained
 };
 
+/// Most threads that ModelOptions::threads may ask for (base/thread_pool, apps/cli/flags).
+inline constexpr int kMaxThreads = 1024;
+
 /// How a model is loaded (models/).
 struct ModelOptions {
   std::string model = "default";  // folder, .gguf file, org/name in the Hugging Face cache, or default

@@ -262,7 +262,7 @@ void declare_model_name(FlagSet& flags, std::string& model, const std::string& p
 void declare_model_flags(FlagSet& flags, ModelOptions& options) {
   declare_model_name(flags, options.model);
   flags.precision({"--dtype"}, options.precision, "Arithmetic: auto, float32 or bfloat16");
-  flags.integer({"--threads"}, options.threads, {.min = 0, .max = 4096},
+  flags.integer({"--threads"}, options.threads, {.min = 0, .max = kMaxThreads},
                 "Worker threads; 0 = physical cores");
   flags.integer({"--context-length"}, options.context_length, {.min = 0},
                 "Positions one sequence may hold; 0 = what the model was trained on");

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tessera/base/check.h"
+#include "tessera/options.h"
 
 namespace tessera::base {
 namespace {
@@ -19,7 +20,6 @@ using Clock = std::chrono::steady_clock;
 // Waking a sleeping thread costs 5 to 10 microseconds; measured on decode, spinning 50 of them keeps
 // the workers awake between the kernels of a token, and 500 gain nothing more.
 constexpr auto kSpin = std::chrono::microseconds(50);
-constexpr int kMaxThreads = 1024;
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -73,10 +73,19 @@ ThreadPool::ThreadPool(int threads) {
   }
   const int total = threads == 0 ? physical_cores() : threads;
   workers_.reserve(static_cast<std::size_t>(total - 1));
-  for (int i = 1; i < total; ++i) workers_.emplace_back([this] { work(); });
+  try {
+    for (int i = 1; i < total; ++i) workers_.emplace_back([this] { work(); });
+  } catch (const std::exception& error) {
+    const std::size_t started = workers_.size() + 1;
+    end_workers();
+    fail(ErrorKind::kResourceExhausted, "[thread_pool] the system gave ", started, " of ", total,
+         " threads: ", error.what());
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { end_workers(); }
+
+void ThreadPool::end_workers() {
   is_ending_.store(true, std::memory_order_release);
   epoch_.fetch_add(1, std::memory_order_release);
   epoch_.notify_all();
@@ -109,22 +118,21 @@ void ThreadPool::work() {
 
 void ThreadPool::run(int n_tasks, const std::function<void(int)>& task) {
   if (n_tasks <= 0) return;
-  if (workers_.empty() || n_tasks == 1) {
-    for (int i = 0; i < n_tasks; ++i) task(i);
-    return;
-  }
   const std::lock_guard lock(run_mutex_);
   task_ = &task;
   n_tasks_ = n_tasks;
   failure_ = nullptr;
   next_task_.store(0, std::memory_order_relaxed);
-  idle_.store(0, std::memory_order_relaxed);
-  epoch_.fetch_add(1, std::memory_order_release);
-  epoch_.notify_all();
+  // One task is not worth waking anyone for.
+  const auto n_workers = n_tasks == 1 ? 0U : static_cast<uint32_t>(workers_.size());
+  if (n_workers > 0) {
+    idle_.store(0, std::memory_order_relaxed);
+    epoch_.fetch_add(1, std::memory_order_release);
+    epoch_.notify_all();
+  }
   take_tasks();
   // Every worker passes through a run, so that none can meet the next one's numbers halfway.
-  const auto n_workers = static_cast<uint32_t>(workers_.size());
-  for (uint32_t idle = idle_.load(std::memory_order_acquire); idle != n_workers;
+  for (uint32_t idle = idle_.load(std::memory_order_acquire); n_workers > 0 && idle != n_workers;
        idle = idle_.load(std::memory_order_acquire)) {
     wait_for_change(idle_, idle);
   }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -18,11 +19,12 @@ int physical_cores();
 /// A fixed set of threads that run numbered tasks together with the caller. Workers spin for some
 /// tens of microseconds after their work, so that a chain of short runs does not pay for waking them,
 /// and then sleep. Which thread runs a task is not fixed; results must not depend on it.
-/// run() may be called from any thread, one call at a time proceeds.
+/// run() may be called from any thread, one call at a time proceeds; a task must not call it.
 class ThreadPool {
  public:
   /// `threads` counts the caller: threads - 1 workers are started. 0 means physical_cores().
-  /// Throws InvalidArgument for a negative or absurd number.
+  /// Throws InvalidArgument for a negative number or one above kMaxThreads (tessera/options.h),
+  /// ResourceExhausted when the system refuses a thread; then none is left behind.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -30,13 +32,14 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  /// Calls task(i) once for every i in [0, n_tasks) and returns when all are done. If tasks throw, one
-  /// of the exceptions is rethrown after the others have ended.
+  /// Calls task(i) once for every i in [0, n_tasks) and returns when all are done. If tasks throw, the
+  /// others still run and one of the exceptions is rethrown at the end.
   void run(int n_tasks, const std::function<void(int)>& task);
 
  private:
   void work();
   void take_tasks();
+  void end_workers();
 
   std::vector<std::thread> workers_;
   std::mutex run_mutex_;

@@ -211,10 +211,10 @@ TEST(CliFlags, ValuesOutOfRangeAreRefused) {
       {"--min-p", "1.5"},         {"--xtc-probability", "2"},
       {"--xtc-threshold", "0.6"}, {"--repetition-penalty", "0"},
       {"--seed", "-1"},           {"--dtype", "float16"},
-      {"--threads", "-1"},        {"--logit-bias", "7"},
-      {"--logit-bias", "-7=1"},   {"--logit-bias", "7=x"},
-      {"--logprobs", "21"},       {"--context-length", "-5"},
-      {"--raw=perhaps"},
+      {"--threads", "-1"},        {"--threads", "1025"},
+      {"--logit-bias", "7"},      {"--logit-bias", "-7=1"},
+      {"--logit-bias", "7=x"},    {"--logprobs", "21"},
+      {"--context-length", "-5"}, {"--raw=perhaps"},
   };
   for (const auto& words : refused) {
     const std::string message = usage_error(words);

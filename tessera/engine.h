@@ -38,10 +38,12 @@ struct TokenLogprob {
   double logprob = 0.0;  // natural log; after penalties, before temperature
 };
 
+/// The token of an event that carries text only.
+inline constexpr int32_t kNoToken = -1;
+
 /// One generated token. `text` may be empty: bytes of an unfinished character and text that may
 /// turn out to be a stop sequence are held back until they are decided. What is still held back at
 /// the end comes in an event of its own, whose token is kNoToken.
-inline constexpr int32_t kNoToken = -1;
 struct TokenEvent {
   int32_t token = kNoToken;
   std::string text;                        // valid UTF-8; special tokens are not shown
@@ -108,8 +110,9 @@ class Engine {
   /// fields, Unsupported for messages without a chat template.
   std::vector<int32_t> encode(const GenerationRequest& request) const;
 
-  /// Generates until a stop; `on_token` is called on the calling thread. Cancellation through
-  /// `cancel` takes effect within a second, in the prompt too, and is a result, not an error.
+  /// Generates until a stop; `on_token` is called on the calling thread. Cancellation through `cancel`
+  /// takes effect between two layers of a prompt and between two tokens of an answer (within a second
+  /// for the default model), once the request runs; it is a result, not an error.
   /// Throws InvalidArgument for bad options or a prompt longer than the context; an exception of
   /// `on_token` stops the generation and is rethrown.
   GenerationResult generate(const GenerationRequest& request, const TokenCallback& on_token = {},

@@ -21,6 +21,16 @@ struct TensorClassInfo {
   uint64_t loaded_bytes = 0;
 };
 
+/// What became of one tensor (a matrix with its scales and biases).
+struct TensorInfo {
+  std::string name;  // Hugging Face's, whatever the file calls it
+  std::string stored_as;
+  std::string loaded_as;
+  int64_t parameters = 0;
+  uint64_t stored_bytes = 0;
+  uint64_t loaded_bytes = 0;
+};
+
 struct ModelInfo {
   std::string name;          // as the user gave it
   std::string path;          // folder or file
@@ -41,7 +51,8 @@ struct ModelInfo {
   uint64_t loaded_bytes = 0;  // tensors in memory
   uint64_t kv_bytes_per_token = 0;
   std::vector<TensorClassInfo> tensors;
-  std::vector<std::string> notes;  // ignored or unusual tensors, one line each
+  std::vector<TensorInfo> tensor_list;  // every tensor, by name
+  std::vector<std::string> notes;       // why loading would refuse the model
   std::vector<int32_t> eos_token_ids;
 };
 

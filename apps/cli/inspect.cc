@@ -73,11 +73,20 @@ Json model_json(const ModelInfo& info, const TextInfo& text) {
                {"loaded_bytes", info.loaded_bytes},
                {"kv_bytes_per_token", info.kv_bytes_per_token},
                {"tensors", Json::array()},
+               {"tensor_list", Json::array()},
                {"has_tokenizer", text.has_tokenizer},
                {"has_chat_template", text.has_template},
                {"eos_token_ids", info.eos_token_ids},
                {"special_tokens", Json::array()},
                {"notes", info.notes}};
+  for (const TensorInfo& tensor : info.tensor_list) {
+    json["tensor_list"].push_back({{"name", tensor.name},
+                                   {"stored_as", tensor.stored_as},
+                                   {"loaded_as", tensor.loaded_as},
+                                   {"parameters", tensor.parameters},
+                                   {"stored_bytes", tensor.stored_bytes},
+                                   {"loaded_bytes", tensor.loaded_bytes}});
+  }
   for (const TensorClassInfo& tensors : info.tensors) {
     json["tensors"].push_back({{"class", tensors.tensor_class},
                                {"stored_as", tensors.stored_as},

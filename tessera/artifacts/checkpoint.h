@@ -28,7 +28,7 @@ struct TensorReport {
   std::string loaded_as;  // "affine 4-bit g32", "float32", ...
   uint64_t elements = 0;
   uint64_t stored_bytes = 0;
-  uint64_t loaded_bytes = 0;  // 0 where the file's own pages are used
+  uint64_t loaded_bytes = 0;  // in memory, also where the file's own pages are used
 };
 
 /// A model's files, mapped and validated. Immutable; arrays that point into the files keep them mapped.

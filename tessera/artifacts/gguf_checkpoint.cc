@@ -74,7 +74,8 @@ class GgufCheckpoint final : public Checkpoint {
   mx::array dense(std::string_view name, mx::Dtype dtype) const override {
     const Stored& stored = find(name);
     const mx::array values = reorder_rows(values_of(stored), stored);
-    if (values.dtype() == dtype && !is_rope(stored)) return values;
+    const bool is_in_place = is_dense(stored.tensor->type) && !is_rope(stored);
+    if (values.dtype() == dtype && is_in_place) return values;
     mx::array converted = mx::contiguous(mx::astype(values, dtype));
     mx::eval(converted);
     stored.file->release(stored.tensor->data);
@@ -168,8 +169,33 @@ class GgufCheckpoint final : public Checkpoint {
                                     stored.file);
     }
     return filled<float>(shape_of(tensor), mx::float32, elements_of(tensor), [&](std::span<float> values) {
-      dequantize_blocks(tensor.type, tensor.data, values);
+      for_each_piece(tensor, [&](std::size_t first, std::size_t count, std::span<const std::byte> blocks) {
+        dequantize_blocks(tensor.type, blocks, values.subspan(first, count));
+      });
     });
+  }
+
+  /// Calls visit(first element, number of elements, their blocks) for pieces of whole blocks that
+  /// make up the tensor, on the pool's threads.
+  template <typename Visit>
+  void for_each_piece(const GgufTensor& tensor, const Visit& visit) const {
+    // Long enough to be worth a task, and whole blocks of every format.
+    constexpr std::size_t kPieceElements = 1 << 14;
+    const std::size_t elements = elements_of(tensor);
+    const auto block_elements = static_cast<std::size_t>(gguf_block_elements(tensor.type));
+    const std::size_t block_bytes = gguf_block_bytes(tensor.type);
+    const auto run_piece = [&](int piece) {
+      const std::size_t first = static_cast<std::size_t>(piece) * kPieceElements;
+      const std::size_t count = std::min(kPieceElements, elements - first);
+      visit(first, count,
+            tensor.data.subspan(first / block_elements * block_bytes, count / block_elements * block_bytes));
+    };
+    const auto pieces = static_cast<int>((elements + kPieceElements - 1) / kPieceElements);
+    if (pool_) {
+      pool_->run(pieces, run_piece);
+    } else {
+      for (int piece = 0; piece < pieces; ++piece) run_piece(piece);
+    }
   }
 
   tensor::QuantizedTensor repack(const GgufTensor& tensor) const {
@@ -189,7 +215,16 @@ class GgufCheckpoint final : public Checkpoint {
     };
     mx::array codes =
         filled<uint32_t>({rows, columns * form.bits / 32}, mx::uint32, words, [&](std::span<uint32_t> out) {
-          repack_affine(tensor.type, tensor.data, out, bytes_of(scales), bytes_of(biases));
+          for_each_piece(
+              tensor, [&](std::size_t first, std::size_t count, std::span<const std::byte> blocks) {
+                const auto group = static_cast<std::size_t>(form.group_size);
+                const auto bits = static_cast<std::size_t>(form.bits);
+                const std::size_t scale_at = first / group * scale_dtype.size();
+                const std::size_t scale_bytes = count / group * scale_dtype.size();
+                repack_affine(tensor.type, blocks, out.subspan(first * bits / 32, count * bits / 32),
+                              bytes_of(scales).subspan(scale_at, scale_bytes),
+                              bytes_of(biases).subspan(scale_at, scale_bytes));
+              });
         });
     return {std::move(codes), mx::array(std::move(scales), scale_shape, scale_dtype),
             mx::array(std::move(biases), scale_shape, scale_dtype), form.group_size, form.bits};

@@ -13,20 +13,17 @@ namespace tessera::execution {
 template <typename T>
 class Channel {
  public:
+  // Both notify with the lock held: the reader may destroy the channel as soon as it can see the close.
   void send(T value) {
-    {
-      const std::lock_guard lock(mutex_);
-      values_.push_back(std::move(value));
-    }
+    const std::lock_guard lock(mutex_);
+    values_.push_back(std::move(value));
     has_value_.notify_one();
   }
 
   /// Nothing more will be sent.
   void close() {
-    {
-      const std::lock_guard lock(mutex_);
-      is_closed_ = true;
-    }
+    const std::lock_guard lock(mutex_);
+    is_closed_ = true;
     has_value_.notify_one();
   }
 

@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "tessera/artifacts/tokenizer_files.h"
 #include "tessera/base/check.h"
 #include "tessera/execution/channel.h"
 #include "tessera/execution/generation.h"
@@ -42,10 +43,16 @@ const char* finish_reason_name(FinishReason reason) {
 
 struct Engine::Impl {
   explicit Impl(const ModelOptions& options)
-      : info(inspect_model(options.model)),
-        tokenizer(Tokenizer::load(tokenizer_source(options.model))),
-        chat_template(load_chat_template(options.model, tokenizer)),
-        model(worker.call([&] { return with_errors([&] { return models::load_model(options); }); })) {
+      : Impl(options, models::open_model(options.model, options.threads)) {}
+
+  Impl(const ModelOptions& options, const models::OpenModel& open)
+      : Impl(options, open, artifacts::read_tokenizer_source(open.files)) {}
+
+  Impl(const ModelOptions& options, const models::OpenModel& open, const TokenizerSource& source)
+      : info(models::describe(open, options.precision)),
+        tokenizer(Tokenizer::load(source)),
+        chat_template(load_chat_template(source, tokenizer)),
+        model(worker.call([&] { return with_errors([&] { return models::load_model(open, options); }); })) {
     context_length = model->composition().context_length;
     vocab_size = model->config().vocab_size;
     end_tokens = info.eos_token_ids;
@@ -58,9 +65,8 @@ struct Engine::Impl {
     worker.call([this] { model.reset(); });
   }
 
-  static std::optional<ChatTemplate> load_chat_template(const std::string& model,
+  static std::optional<ChatTemplate> load_chat_template(const TokenizerSource& source,
                                                         const Tokenizer& tokenizer) {
-    const TokenizerSource source = tokenizer_source(model);
     try {
       return ChatTemplate::load(source, tokenizer);
     } catch (const Error& error) {

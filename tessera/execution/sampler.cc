@@ -155,11 +155,13 @@ void filter_min_p(std::span<float> logprobs, double min_p) {
 }
 
 void filter_xtc(std::span<float> logprobs, double threshold, std::span<const int32_t> protected_tokens) {
+  std::vector<float> left(logprobs.begin(), logprobs.end());
+  log_softmax(left);
   float least = 0.0F;
   int above = 0;
-  for (const float logprob : logprobs) {
-    if (std::exp(static_cast<double>(logprob)) <= threshold) continue;
-    least = above == 0 ? logprob : std::min(least, logprob);
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    if (std::exp(static_cast<double>(left[i])) <= threshold) continue;
+    least = above == 0 ? logprobs[i] : std::min(least, logprobs[i]);
     ++above;
   }
   if (above < 2) return;

@@ -44,14 +44,15 @@ void apply_penalties(std::span<float> logits, std::span<const int32_t> history,
 /// Log-softmax in place: x - logsumexp(x), the sum in double. Tokens at -inf stay there.
 void log_softmax(std::span<float> logits);
 
-// The filters set the log-probability of dropped tokens to -inf and keep at least one token. They look
-// at probabilities as they are and do not renormalize in between.
+// The filters set the log-probability of dropped tokens to -inf and keep at least one token. Only XTC
+// renormalizes what the earlier ones left.
 
 /// Keeps the most likely tokens whose ascending cumulative probability exceeds 1 - p.
 void filter_top_p(std::span<float> logprobs, double p);
 /// Keeps tokens with at least `min_p` times the probability of the best one.
 void filter_min_p(std::span<float> logprobs, double min_p);
-/// Excludes all tokens above `threshold` except the least likely of them, unless one is protected.
+/// Of the tokens whose probability among those left exceeds `threshold`, excludes all but the least
+/// likely; protected tokens stay.
 void filter_xtc(std::span<float> logprobs, double threshold, std::span<const int32_t> protected_tokens);
 /// Keeps the k most likely tokens, the lowest ids among equals.
 void filter_top_k(std::span<float> logprobs, int64_t k);

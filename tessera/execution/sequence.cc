@@ -43,21 +43,24 @@ std::vector<float> Sequence::step(std::span<const int32_t> tokens, const models:
     if (!with_logits) return {};
     const float* logits = outputs.back().data<float>();
     return std::vector<float>(logits, logits + outputs.back().size());
+  } catch (const Error& error) {
+    recover(error.kind() == ErrorKind::kCancelled);
+    throw;
   } catch (...) {
-    recover();
+    recover(false);
     throw;
   }
 }
 
-void Sequence::recover() {
-  try {
-    // Layers may have come to different lengths; they all hold what the tokens say.
+void Sequence::recover(bool is_cancelled) {
+  if (is_cancelled) {
+    // Layers have come to different lengths; they all hold what the tokens say.
     state_.rollback(static_cast<int>(tokens_.size()));
-  } catch (const Error&) {
-    // A state that failed while it was written can only be dropped.
-    state_ = model_->new_state();
-    tokens_.clear();
+    return;
   }
+  // What a failed evaluation has written is not known.
+  state_ = model_->new_state();
+  tokens_.clear();
 }
 
 std::vector<float> Sequence::prefill(std::span<const int32_t> tokens, std::stop_token cancel) {

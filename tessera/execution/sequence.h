@@ -14,8 +14,8 @@
 namespace tessera::execution {
 
 /// Tokens that the state holds are `tokens()`; the logits of the last one are handed out, not kept.
-/// Belongs to the engine's thread. After an exception the sequence holds what it held before the call
-/// or, after an interrupted prompt, a prefix of it.
+/// Belongs to the engine's thread. A cancelled prompt leaves a prefix of it; any other exception leaves
+/// an empty sequence.
 class Sequence {
  public:
   explicit Sequence(std::shared_ptr<const models::CausalModel> model);
@@ -41,8 +41,8 @@ class Sequence {
   std::vector<float> step(std::span<const int32_t> tokens, const models::ForwardContext& context,
                           bool with_logits);
 
-  /// Makes state and tokens agree again after a forward that failed.
-  void recover();
+  /// Makes state and tokens agree again after a forward that did not end.
+  void recover(bool is_cancelled);
 
   std::shared_ptr<const models::CausalModel> model_;
   state::SequenceState state_;

@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <type_traits>
@@ -29,9 +30,10 @@ class Worker {
   /// Runs `job` on the thread, waits, and returns its result or rethrows its exception here.
   template <typename Job>
   auto call(Job job) -> std::invoke_result_t<Job> {
-    std::packaged_task<std::invoke_result_t<Job>()> task(std::move(job));
-    auto result = task.get_future();
-    post([&task] { task(); });
+    // Shared: the caller may be gone while the worker still returns from the task.
+    auto task = std::make_shared<std::packaged_task<std::invoke_result_t<Job>()>>(std::move(job));
+    auto result = task->get_future();
+    post([task] { (*task)(); });
     return result.get();
   }
 

@@ -46,18 +46,19 @@ mlx::core::array initial_fence();
 
 /// Writes k and v at positions [start, start + L) and returns the new fence, an int32 scalar.
 /// k [1, Hkv, L, D], v [1, Hkv, L, Dv], any strides, in the pages' dtype.
-/// Throws InvalidArgument on a mismatch of shape or dtype, or when the table is too short.
+/// Throws InvalidArgument on a mismatch of shape or dtype. REQUIRES: the table covers the positions.
 /// Never runs inside `compile` or a checkpoint, has no gradient, and is never merged with another.
 mlx::core::array write_pages(const PageShape& shape, std::shared_ptr<const PageTable> table, int start,
                              const mlx::core::array& k, const mlx::core::array& v,
                              const mlx::core::array& fence);
 
 /// Copies the first `tokens` positions of page 0 of `from` into page 0 of `to`; returns the new fence.
+/// REQUIRES: both tables have a page, tokens <= shape.page_tokens.
 mlx::core::array copy_page(const PageShape& shape, std::shared_ptr<const PageTable> from,
                            std::shared_ptr<const PageTable> to, int tokens, const mlx::core::array& fence);
 
 /// Positions [start, start + length) as contiguous k [1, Hkv, length, D] and v [1, Hkv, length, Dv]
-/// for composed kernels. Has no gradient.
+/// for composed kernels. Has no gradient. REQUIRES: the table covers the positions, length > 0.
 std::pair<mlx::core::array, mlx::core::array> gather_pages(const PageShape& shape,
                                                            std::shared_ptr<const PageTable> table, int start,
                                                            int length, const mlx::core::array& fence);

@@ -49,6 +49,10 @@ mx::array llama3_periods(const RopeConfig& config) {
 
 }  // namespace
 
+bool is_supported_rope_scaling(const std::string& scaling) {
+  return scaling == "default" || scaling == "linear" || scaling == "llama3" || scaling == "factors";
+}
+
 Rope::Rope(const RopeConfig& config) {
   parameters_.dims = config.dims;
   parameters_.is_interleaved = config.is_interleaved;

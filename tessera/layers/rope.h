@@ -23,6 +23,9 @@ struct RopeConfig {
   std::optional<mlx::core::array> frequency_factors;  // [dims / 2] float32: divides each frequency
 };
 
+/// Whether Rope implements a scaling. "factors" stands for RopeConfig::frequency_factors.
+bool is_supported_rope_scaling(const std::string& scaling);
+
 /// The rotation of one layer's queries and keys. Immutable; copying shares the table.
 class Rope {
  public:

@@ -25,14 +25,16 @@ mx::Dtype compute_dtype(Precision precision) {
   return precision == Precision::kBFloat16 ? mx::bfloat16 : mx::float32;
 }
 
+uint64_t kv_bytes_per_token(const artifacts::ModelConfig& config, mx::Dtype dtype) {
+  return static_cast<uint64_t>(2 * config.n_layers * config.n_kv_heads * config.head_dim) * dtype.size();
+}
+
 Composition plan(const artifacts::ModelConfig& config, const ModelOptions& options, uint64_t weight_bytes) {
   Composition result;
   result.dtype = compute_dtype(options.precision);
   result.kv_dtype = result.dtype;
   result.weight_bytes = weight_bytes;
-  result.kv_bytes_per_token =
-      static_cast<uint64_t>(2 * config.n_layers * config.n_kv_heads * config.head_dim) *
-      result.kv_dtype.size();
+  result.kv_bytes_per_token = kv_bytes_per_token(config, result.kv_dtype);
 
   if (options.context_length < 0 || options.context_length > config.context_length) {
     base::fail_argument("[models.plan] context length ", options.context_length, "; expected 1 to ",

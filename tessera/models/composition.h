@@ -27,6 +27,9 @@ struct Composition {
 /// available. `weight_bytes` is the estimate of artifacts::Checkpoint.
 Composition plan(const artifacts::ModelConfig& config, const ModelOptions& options, uint64_t weight_bytes);
 
+/// Bytes that all layers store for one position.
+uint64_t kv_bytes_per_token(const artifacts::ModelConfig& config, mlx::core::Dtype dtype);
+
 /// The activation dtype that a precision means on this device (docs/numerics.md).
 mlx::core::Dtype compute_dtype(Precision precision);
 

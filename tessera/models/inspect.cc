@@ -32,9 +32,12 @@ std::string rope_text(const artifacts::ModelConfig& config) {
   return text;
 }
 
-void add_tensors(ModelInfo& info, const artifacts::Checkpoint& checkpoint) {
+void add_tensors(ModelInfo& info, const artifacts::Checkpoint& checkpoint, mlx::core::Dtype dtype) {
   std::map<std::pair<std::string, std::string>, TensorClassInfo> classes;
-  for (const artifacts::TensorReport& tensor : checkpoint.report(models::compute_dtype(Precision::kAuto))) {
+  for (const artifacts::TensorReport& tensor : checkpoint.report(dtype)) {
+    info.tensor_list.push_back({tensor.name, tensor.stored_as, tensor.loaded_as,
+                                static_cast<int64_t>(tensor.elements), tensor.stored_bytes,
+                                tensor.loaded_bytes});
     TensorClassInfo& entry = classes[{tensor_class(tensor.name), tensor.stored_as}];
     entry.tensor_class = tensor_class(tensor.name);
     entry.stored_as = tensor.stored_as;
@@ -61,15 +64,12 @@ void add_support(ModelInfo& info, const artifacts::ModelConfig& config) {
 
 }  // namespace
 
-ModelInfo inspect_model(const std::string& name) {
-  const artifacts::ModelFiles files = models::find_or_fetch_model(name);
-  const auto checkpoint = artifacts::Checkpoint::open(files);
-  const artifacts::ModelConfig& config = checkpoint->config();
-
+ModelInfo models::describe(const OpenModel& model, Precision precision) {
+  const artifacts::ModelConfig& config = model.config;
   ModelInfo info;
-  info.name = name;
-  info.path = files.is_gguf() ? files.gguf.front().string() : files.folder.string();
-  info.format = files.is_gguf() ? "gguf" : "safetensors";
+  info.name = model.name;
+  info.path = model.files.is_gguf() ? model.files.gguf.front().string() : model.files.folder.string();
+  info.format = model.files.is_gguf() ? "gguf" : "safetensors";
   info.architecture = config.model_type;
   info.n_layers = config.n_layers;
   info.hidden_size = config.hidden_size;
@@ -80,17 +80,20 @@ ModelInfo inspect_model(const std::string& name) {
   info.vocab_size = config.vocab_size;
   info.context_length = config.context_length;
   info.rope = rope_text(config);
-  info.is_tied = config.is_tie_stated ? config.tie_word_embeddings : !checkpoint->contains("lm_head.weight");
+  info.is_tied = config.tie_word_embeddings;
   info.eos_token_ids = config.eos_token_ids;
-  info.kv_bytes_per_token = static_cast<uint64_t>(2 * config.n_layers * config.n_kv_heads * config.head_dim) *
-                            models::compute_dtype(Precision::kAuto).size();
-  add_tensors(info, *checkpoint);
+  info.kv_bytes_per_token = kv_bytes_per_token(config, compute_dtype(precision));
+  add_tensors(info, *model.checkpoint, compute_dtype(precision));
   add_support(info, config);
   return info;
 }
 
+ModelInfo inspect_model(const std::string& name) {
+  return models::describe(models::open_model(name), Precision::kAuto);
+}
+
 TokenizerSource tokenizer_source(const std::string& name) {
-  return artifacts::read_tokenizer_source(models::find_or_fetch_model(name));
+  return artifacts::read_tokenizer_source(models::open_model(name).files);
 }
 
 }  // namespace tessera

@@ -46,7 +46,8 @@ class Llama final : public CausalModel {
       weights.ignore(path + ".self_attn.rotary_emb.inv_freq");
     }
     if (config.tie_word_embeddings) {
-      weights.ignore("lm_head.weight");  // some tied checkpoints ship the head as well
+      // Some tied checkpoints ship the head as well.
+      for (const char* part : {"lm_head.weight", "lm_head.scales", "lm_head.biases"}) weights.ignore(part);
     } else {
       head_ = weights.linear("lm_head", config.hidden_size, config.vocab_size, false);
     }
@@ -119,6 +120,9 @@ void check_llama(const artifacts::ModelConfig& config) {
   const auto refuse = [&](const std::string& what) {
     base::fail_unsupported("[models.load] ", config.model_type, " with ", what, " is not supported");
   };
+  if (!layers::is_supported_rope_scaling(config.rope_scaling.kind)) {
+    refuse("rope scaling '" + config.rope_scaling.kind + "'");
+  }
   if (config.hidden_activation != "silu") refuse("the activation '" + config.hidden_activation + "'");
   if (config.sliding_window && *config.sliding_window < config.context_length) {
     refuse("a sliding window of " + std::to_string(*config.sliding_window));

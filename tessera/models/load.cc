@@ -1,6 +1,7 @@
 #include "tessera/models/load.h"
 
-#include "tessera/artifacts/checkpoint.h"
+#include <utility>
+
 #include "tessera/artifacts/default_model.h"
 #include "tessera/base/check.h"
 #include "tessera/models/registry.h"
@@ -8,26 +9,35 @@
 
 namespace tessera::models {
 
-artifacts::ModelFiles find_or_fetch_model(const std::string& name) {
+OpenModel open_model(const std::string& name, int threads) {
   if (name == "default") artifacts::fetch_default_model();
-  return artifacts::find_model(name);
+  OpenModel model{.name = name,
+                  .files = artifacts::find_model(name),
+                  .checkpoint = nullptr,
+                  .config = {},
+                  .pool = std::make_shared<base::ThreadPool>(threads)};
+  model.checkpoint = artifacts::Checkpoint::open(model.files, model.pool);
+  model.config = model.checkpoint->config();
+  if (!model.config.is_tie_stated) {
+    model.config.tie_word_embeddings = !model.checkpoint->contains("lm_head.weight");
+  }
+  return model;
+}
+
+std::shared_ptr<const CausalModel> load_model(const OpenModel& model, const ModelOptions& options) {
+  const Family& family = find_family(model.config.model_type);
+  family.check(model.config);
+  const mlx::core::Dtype dtype = compute_dtype(options.precision);
+  uint64_t weight_bytes = 0;
+  for (const auto& tensor : model.checkpoint->report(dtype)) weight_bytes += tensor.loaded_bytes;
+  const Composition composition = plan(model.config, options, weight_bytes);
+
+  Weights weights(model.checkpoint, dtype);
+  return family.load(weights, model.config, composition);
 }
 
 std::shared_ptr<const CausalModel> load_model(const ModelOptions& options) {
-  const auto checkpoint = artifacts::Checkpoint::open(find_or_fetch_model(options.model),
-                                                      std::make_shared<base::ThreadPool>(options.threads));
-  artifacts::ModelConfig config = checkpoint->config();
-  const Family& family = find_family(config.model_type);
-  if (!config.is_tie_stated) config.tie_word_embeddings = !checkpoint->contains("lm_head.weight");
-  family.check(config);
-
-  const mlx::core::Dtype dtype = compute_dtype(options.precision);
-  uint64_t weight_bytes = 0;
-  for (const artifacts::TensorReport& tensor : checkpoint->report(dtype)) weight_bytes += tensor.loaded_bytes;
-  const Composition composition = plan(config, options, weight_bytes);
-
-  Weights weights(checkpoint, dtype);
-  return family.load(weights, config, composition);
+  return load_model(open_model(options.model, options.threads), options);
 }
 
 }  // namespace tessera::models

@@ -18,7 +18,8 @@ namespace tessera::state {
 /// a window only the newest `window` keys, itself included.
 mlx::core::array causal_mask(int length, int offset, std::optional<int> window = std::nullopt);
 
-/// Masks of one sequence, shared by its layers. A family (how the mask is built) holds one mask; a
+/// Masks of one sequence, shared by its layers. States with a window or padding lease from it; a full
+/// cache needs none, its masks are the words "none" and "causal". A family (how the mask is built) holds one mask; a
 /// lease with an equal key shares it, another key replaces it. Leases stay valid after both
 /// replacement and clear(). Equal keys must mean equal masks: sharing then only saves builds.
 class MaskMemo {

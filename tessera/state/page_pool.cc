@@ -48,6 +48,7 @@ void PagePool::add_slab() {
   // Highest first, so that ids are handed out in ascending order.
   for (int i = pages_per_slab_ - 1; i >= 0; --i) free_.push_back(n_pages_ + i);
   n_pages_ += pages_per_slab_;
+  free_.reserve(static_cast<std::size_t>(n_pages_));  // so that giving a page back cannot fail
 }
 
 std::shared_ptr<Page> PagePool::take() {
@@ -122,6 +123,7 @@ std::shared_ptr<PageRow> PageRow::clone() const {
   auto copy = std::make_shared<PageRow>(pool_);
   for (const auto& page : pages_) copy->append(page);
   copy->prepared_end_ = prepared_end_;
+  copy->is_tail_protected_ = is_tail_protected_;
   return copy;
 }
 

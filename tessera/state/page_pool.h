@@ -90,8 +90,8 @@ class PageRow {
   /// layers of a group are trimmed together before any of them is read or written again.
   void truncate(int length);
 
-  /// The next prepare() must not write into the page of position `start`, because a read that has
-  /// not run yet may look at positions that will be written again.
+  /// The next prepare() leaves the partly filled page as it is, for reads and copies that have not run,
+  /// and takes a new one.
   void protect_tail() { is_tail_protected_ = true; }
 
   /// A row that shares all pages with this one.

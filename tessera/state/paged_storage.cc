@@ -1,7 +1,5 @@
 #include "tessera/state/paged_storage.h"
 
-#include <algorithm>
-
 #include "tessera/base/check.h"
 
 namespace tessera::state {
@@ -26,8 +24,6 @@ std::shared_ptr<const kernels::PageTable> PagedStorage::single_page(const std::s
 
 std::shared_ptr<const kernels::PageTable> PagedStorage::table() const {
   if (table_ && table_version_ == row_->version()) return table_;
-  std::erase_if(earlier_tables_, [](const auto& table) { return table.expired(); });
-  if (table_) earlier_tables_.push_back(table_);
   auto pages = std::make_shared<std::vector<std::shared_ptr<Page>>>(row_->pages());
   auto table = std::make_shared<kernels::PageTable>();
   table->pages.reserve(pages->size());
@@ -63,12 +59,11 @@ void PagedStorage::trim(int n) {
     base::fail_argument("[state.trim] ", n, " positions of a state that holds ", length_);
   }
   if (n == 0) return;
-  const bool has_pending_reads =
-      (table_ && table_.use_count() > 1) ||
-      std::any_of(earlier_tables_.begin(), earlier_tables_.end(), [](const auto& t) { return !t.expired(); });
   length_ -= n;
   tail_ = partly_filled_page();
-  if (has_pending_reads) row_->protect_tail();
+  // Reads, copies and writes that have not run may still look at the positions that were trimmed, in
+  // this row or in a clone: the page is left to them, and the next append copies what stays.
+  if (tail_) row_->protect_tail();
   row_->truncate(length_);
 }
 

@@ -13,7 +13,7 @@
 namespace tessera::state {
 
 /// Appends into pages and hands out what a read needs. What is stored is neither moved nor copied by
-/// an append; only a partly filled page that another row or a pending read still needs is copied.
+/// an append; a partly filled page is copied once when another row shares it or after a trim into it.
 class PagedStorage {
  public:
   /// A view of the first `length` positions as they are once `fence` has been evaluated.
@@ -36,6 +36,7 @@ class PagedStorage {
   void append(const mlx::core::array& k, const mlx::core::array& v);
   /// Everything stored, the last append included.
   View view() const;
+  /// Forgets the newest n positions. Throws InvalidArgument when there are fewer.
   void trim(int n);
   /// The same content over a clone of the row.
   PagedStorage clone(std::shared_ptr<PageRow> row) const;
@@ -55,11 +56,9 @@ class PagedStorage {
   mlx::core::array fence_;
   std::shared_ptr<Page> tail_;  // the page this layer has partly filled, absent at a page boundary
 
-  // The row's pages as this layer's pointers, rebuilt when the row changes; earlier tables may still
-  // be held by reads that have not run.
+  // The row's pages as this layer's pointers, rebuilt when the row changes.
   mutable std::shared_ptr<const kernels::PageTable> table_;
   mutable uint64_t table_version_ = 0;
-  mutable std::vector<std::weak_ptr<const kernels::PageTable>> earlier_tables_;
 };
 
 }  // namespace tessera::state

@@ -1,4 +1,4 @@
-// Arrays over memory that MLX did not allocate: memory-mapped files and page pools.
+// Arrays over memory that MLX did not allocate: memory-mapped files.
 #pragma once
 
 #include <mlx/array.h>

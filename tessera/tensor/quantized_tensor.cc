@@ -2,6 +2,10 @@
 
 #include <mlx/ops.h>
 
+#include <algorithm>
+#include <limits>
+#include <vector>
+
 #include "tessera/base/check.h"
 #include "tessera/tensor/shape.h"
 
@@ -9,27 +13,65 @@ namespace tessera::tensor {
 
 namespace mx = mlx::core;
 
+namespace {
+
+/// What MLX computes with.
+struct Mode {
+  const char* name;
+  std::vector<int> bits, group_sizes;
+  bool has_biases;  // and floating-point scales; otherwise scales are bytes
+};
+
+const Mode& find_mode(const QuantizedTensor& tensor, const std::string& where) {
+  static const Mode kModes[] = {
+      {"affine", {2, 3, 4, 5, 6, 8}, {32, 64, 128}, true},
+      {"mxfp4", {4}, {32}, false},
+      {"mxfp8", {8}, {32}, false},
+      {"nvfp4", {4}, {16}, false},
+  };
+  const auto has = [](const std::vector<int>& values, int value) {
+    return std::find(values.begin(), values.end(), value) != values.end();
+  };
+  for (const Mode& mode : kModes) {
+    if (tensor.mode != mode.name) continue;
+    if (has(mode.bits, tensor.bits) && has(mode.group_sizes, tensor.group_size)) return mode;
+    base::fail_unsupported("[", where, "] ", tensor.mode, " quantization with ", tensor.bits,
+                           " bits in groups of ", tensor.group_size);
+  }
+  base::fail_unsupported("[", where, "] quantization mode '", tensor.mode, "'");
+}
+
+}  // namespace
+
 void validate(const QuantizedTensor& tensor, const std::string& where) {
-  const auto refuse = [&](const std::string& what) { base::fail_argument("[", where, "] ", what); };
-  if (tensor.w.dtype() != mx::uint32) refuse("quantized codes must be uint32");
-  if (tensor.w.ndim() < 2 || tensor.scales.ndim() != tensor.w.ndim()) {
-    refuse(base::concat("codes ", to_string(tensor.w.shape()), " and scales ",
-                        to_string(tensor.scales.shape()), " must have the same rank of at least 2"));
+  const auto refuse = [&](const auto&... what) { base::fail_argument("[", where, "] ", what...); };
+  const Mode& mode = find_mode(tensor, where);
+  const mx::Shape& codes = tensor.w.shape();
+  if (tensor.w.dtype() != mx::uint32)
+    refuse("quantized codes are ", to_string(tensor.w.dtype()), "; expected uint32");
+  if (codes.size() < 2 || tensor.w.size() == 0)
+    refuse("codes of shape ", to_string(codes), "; expected a matrix");
+  const int64_t columns = static_cast<int64_t>(codes.back()) * 32 / tensor.bits;
+  if (static_cast<int64_t>(codes.back()) * 32 % tensor.bits != 0 || columns % tensor.group_size != 0 ||
+      columns > std::numeric_limits<int>::max()) {
+    refuse("codes of shape ", to_string(codes), " do not hold groups of ", tensor.group_size, " with ",
+           tensor.bits, " bits");
   }
-  if (tensor.group_size <= 0 || tensor.bits <= 0) refuse("bits and group_size must be positive");
-  mx::Shape expected = tensor.w.shape();
-  expected.back() = tensor.columns() / tensor.group_size;
-  if (tensor.w.shape(-1) * 32 % tensor.bits != 0 || tensor.columns() % tensor.group_size != 0 ||
-      tensor.scales.shape() != expected) {
-    refuse(base::concat("scales of shape ", to_string(tensor.scales.shape()), " for codes ",
-                        to_string(tensor.w.shape()), " of ", tensor.bits, " bits in groups of ",
-                        tensor.group_size, "; expected ", to_string(expected)));
+  mx::Shape expected = codes;
+  expected.back() = static_cast<int>(columns / tensor.group_size);
+  const auto check = [&](const char* name, const mx::array& values) {
+    const bool has_type =
+        mode.has_biases ? mx::issubdtype(values.dtype(), mx::floating) : values.dtype() == mx::uint8;
+    if (values.shape() != expected || !has_type) {
+      refuse(name, " of shape ", to_string(values.shape()), " in ", to_string(values.dtype()), "; expected ",
+             to_string(expected), mode.has_biases ? " in floating point" : " in uint8");
+    }
+  };
+  check("scales", tensor.scales);
+  if (tensor.biases.has_value() != mode.has_biases) {
+    refuse(tensor.mode, mode.has_biases ? " quantization needs biases" : " quantization has no biases");
   }
-  if (tensor.biases && tensor.biases->shape() != expected) {
-    refuse(base::concat("biases of shape ", to_string(tensor.biases->shape()), "; expected ",
-                        to_string(expected)));
-  }
-  if (tensor.mode == "affine" && !tensor.biases) refuse("affine quantization needs biases");
+  if (tensor.biases) check("biases", *tensor.biases);
 }
 
 mx::array dequantize(const QuantizedTensor& tensor, mx::Dtype dtype) {

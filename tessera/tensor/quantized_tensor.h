@@ -19,12 +19,12 @@ struct QuantizedTensor {
   std::string mode = "affine";  // affine, mxfp4, nvfp4, mxfp8
 
   /// Elements of the last axis, K.
-  int columns() const { return static_cast<int>(w.shape(-1)) * 32 / bits; }
-  std::size_t nbytes() const { return w.nbytes() + scales.nbytes() + (biases ? biases->nbytes() : 0); }
+  int columns() const { return static_cast<int>(static_cast<int64_t>(w.shape(-1)) * 32 / bits); }
 };
 
-/// Checks dtypes and that w, scales and biases belong together.
-/// Throws InvalidArgument beginning with "[`where`]" and naming the offending shape.
+/// Checks that w, scales and biases belong together and that MLX has this combination of mode, bits,
+/// group size and dtypes. Throws InvalidArgument beginning with "[`where`]", naming the offending shape,
+/// or Unsupported for a combination that cannot be computed.
 void validate(const QuantizedTensor& tensor, const std::string& where);
 
 /// The dense tensor [.., K] in `dtype`, rounded once from scale * code + bias computed in it.

@@ -165,6 +165,41 @@ inline void check_late_reads(const StateCase& state_case, double tolerance) {
   }
 }
 
+/// A clone's pending copy and a dropped clone's pending read outlive a trim of the source.
+inline void check_pending_clones(const StateCase& state_case, double tolerance) {
+  const auto& shape = state_case.shape;
+  const auto random = [&](int length, uint64_t seed) {
+    return normal({1, shape.n_kv_heads, length, shape.key_dim}, seed, shape.dtype);
+  };
+  StateProbe source(state_case);
+  if (!source.state().capabilities().is_cloneable || shape.key_dim != shape.value_dim) return;
+  source.append(state::Phase::kWindow, 13);
+  StateProbe copy = source.clone();
+  const mx::array k = random(1, 601);
+  const mx::array q = normal({1, state_case.n_heads, 1, shape.key_dim}, 602, shape.dtype);
+  auto read = copy.state().append_decode(k, k);  // the copy of the shared page has not run
+  copy.remember(k, k);
+  mx::array expected = copy.expected(q);
+  mx::eval(expected);
+  mx::array late = read->attend(q, StateProbe::kScale);
+  source.trim(3);
+  EXPECT_LE(source.append(state::Phase::kWindow, 5), tolerance);
+  EXPECT_LE(relative_error(late, expected), tolerance) << "the clone saw what its source wrote later";
+
+  std::unique_ptr<state::Read> orphan;
+  {
+    StateProbe gone = source.clone();
+    orphan = gone.state().append_decode(k, k);
+    gone.remember(k, k);
+    expected = gone.expected(q);
+    mx::eval(expected);
+  }
+  source.trim(4);
+  EXPECT_LE(source.append(state::Phase::kWindow, 6), tolerance);
+  EXPECT_LE(relative_error(orphan->attend(q, StateProbe::kScale), expected), tolerance)
+      << "a read outlives its state";
+}
+
 /// Appends that do not fit are refused and leave nothing behind that is used by accident.
 inline void check_refusals(const StateCase& state_case) {
   const auto& shape = state_case.shape;
@@ -183,6 +218,7 @@ inline void check_state_contract(const StateCase& state_case, double tolerance) 
   check_trim(state_case, tolerance);
   check_clone(state_case, tolerance);
   check_late_reads(state_case, tolerance);
+  check_pending_clones(state_case, tolerance);
   check_refusals(state_case);
   StateProbe probe(state_case);
   EXPECT_FALSE(probe.state().signature().empty());

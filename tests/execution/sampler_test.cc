@@ -102,6 +102,10 @@ TEST(Xtc, ExcludesAllTopChoicesButTheLeastLikely) {
   x = logprobs_of({0.4, 0.3, 0.2, 0.1});
   filter_xtc(x, 0.15, std::vector<int32_t>{0});
   EXPECT_EQ(kept(x), (std::vector<int>{0, 2, 3})) << "protected tokens stay";
+  x = logprobs_of({0.4, 0.3, 0.2, 0.1});
+  filter_top_p(x, 0.65);
+  filter_xtc(x, 0.4, {});
+  EXPECT_EQ(kept(x), (std::vector<int>{1})) << "0.3 of the 0.7 that top-p left is above 0.4";
   x = logprobs_of({0.6, 0.3, 0.1});
   filter_xtc(x, 0.5, {});
   EXPECT_EQ(kept(x), (std::vector<int>{0, 1, 2})) << "a single top choice stays";

@@ -69,6 +69,44 @@ TEST_P(QuantizedOperations, EqualGoldens) {
 INSTANTIATE_TEST_SUITE_P(BitsAndGroups, QuantizedOperations,
                          ::testing::Combine(::testing::Values(2, 3, 4, 5, 6, 8), ::testing::Values(32, 64)));
 
+TEST(QuantizedOperations, FloatingPointModesEqualTheirDequantizedMatrix) {
+  struct Mode {
+    const char* name;
+    int bits, group_size;
+  };
+  for (const Mode& mode : {Mode{"mxfp4", 4, 32}, Mode{"mxfp8", 8, 32}, Mode{"nvfp4", 4, 16}}) {
+    const auto parts = mx::quantize(normal({48, 128}, 21), mode.group_size, mode.bits, mode.name);
+    const tensor::QuantizedTensor w{parts[0], parts[1], std::nullopt, mode.group_size, mode.bits, mode.name};
+    ASSERT_NO_THROW(tensor::validate(w, "test")) << mode.name;
+    const mx::array dense = tensor::dequantize(w, mx::float32);
+    const mx::array x = normal({3, 128}, 22);
+    EXPECT_TRUE(close(kernels::quantized_matmul(x, w), mx::matmul(x, mx::transpose(dense)), kFloat32))
+        << mode.name;
+    const mx::array token_ids = mx::array({5, 0, 47}, {3}, mx::int32);
+    EXPECT_TRUE(close(kernels::embedding_rows(token_ids, w, mx::float32), mx::take(dense, token_ids, 0), 0.0))
+        << mode.name;
+  }
+}
+
+TEST(QuantizedTensor, RefusesCombinationsThatCannotBeComputed) {
+  const auto golden = load_fixture("operations/quantized_b4_g32.safetensors");
+  const tensor::QuantizedTensor good{golden.at("w"), golden.at("scales"), golden.at("biases"), 32, 4};
+  const auto refused = [&](auto change) {
+    tensor::QuantizedTensor w = good;
+    change(w);
+    EXPECT_THROW(tensor::validate(w, "test"), Error);
+  };
+  EXPECT_NO_THROW(tensor::validate(good, "test"));
+  refused([](auto& w) { w.bits = 7; });
+  refused([](auto& w) { w.group_size = 16; });
+  refused([](auto& w) { w.group_size = 0; });
+  refused([](auto& w) { w.mode = "nf4"; });
+  refused([](auto& w) { w.mode = "mxfp4"; });
+  refused([](auto& w) { w.biases.reset(); });
+  refused([](auto& w) { w.scales = mx::astype(w.scales, mx::int32); });
+  refused([](auto& w) { w.w = mx::zeros({0, 1 << 30}, mx::uint32); });
+}
+
 TEST(QuantizedMatmul, RefusesShapesThatDoNotFit) {
   const auto golden = load_fixture("operations/quantized_b4_g32.safetensors");
   tensor::QuantizedTensor w{golden.at("w"), golden.at("scales"), golden.at("biases"), 32, 4};

@@ -1,4 +1,5 @@
 // What loading decides and refuses.
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -112,6 +113,37 @@ TEST(Load, CountsEveryTensorInItsReport) {
     parts += checkpoint->contains(report.name + ".scales") ? 3 : 1;
   }
   EXPECT_EQ(parts, checkpoint->names().size());
+}
+
+TEST(Load, RepackingDoesNotDependOnTheThreads) {
+  // The embedding's 24,576 elements are two pieces.
+  const auto files = artifacts::find_model(test::fixture("gguf/llama-tiny-q4_1.gguf"));
+  const auto serial = artifacts::Checkpoint::open(files);
+  const auto parallel = artifacts::Checkpoint::open(files, std::make_shared<base::ThreadPool>(3));
+  for (const auto& report : serial->report(mlx::core::float32)) {
+    if (!serial->contains(report.name + ".weight")) continue;
+    if (report.loaded_as.find("affine") == std::string::npos) continue;
+    const auto a = std::get<tensor::QuantizedTensor>(serial->weight(report.name, mlx::core::float32));
+    const auto b = std::get<tensor::QuantizedTensor>(parallel->weight(report.name, mlx::core::float32));
+    EXPECT_TRUE(mlx::core::array_equal(a.w, b.w).item<bool>()) << report.name;
+    EXPECT_TRUE(mlx::core::array_equal(a.scales, b.scales).item<bool>()) << report.name;
+    EXPECT_TRUE(mlx::core::array_equal(*a.biases, *b.biases).item<bool>()) << report.name;
+  }
+}
+
+TEST(Load, AHugeMatrixOfNoBytesIsRefused) {
+  const test::TemporaryFolder folder;
+  const std::string header = R"({"a.weight":{"dtype":"U32","shape":[0,2147483647],"data_offsets":[0,0]},)"
+                             R"("a.scales":{"dtype":"F32","shape":[0,4],"data_offsets":[0,0]},)"
+                             R"("a.biases":{"dtype":"F32","shape":[0,4],"data_offsets":[0,0]}})";
+  std::string bytes(8, '\0');
+  const uint64_t length = header.size();
+  std::memcpy(bytes.data(), &length, sizeof length);
+  folder.write("model.safetensors", bytes + header);
+  std::ifstream config(test::fixture("llama-tiny-4bit/config.json"));
+  folder.write("config.json", std::string((std::istreambuf_iterator<char>(config)), {}));
+  const auto checkpoint = artifacts::Checkpoint::open(artifacts::find_model(folder.path().string()));
+  EXPECT_THROW(checkpoint->weight("a", mlx::core::float32), Error);
 }
 
 artifacts::ModelConfig small_config() {

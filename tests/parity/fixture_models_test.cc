@@ -94,6 +94,9 @@ TEST_P(FixtureModels, DecodeAndChunksEqualOneForward) {
 TEST_P(FixtureModels, GreedyTokensEqualTheGoldens) {
   const std::vector<int32_t> expected = test::ids(golden_.at("greedy_hf"));
   const std::vector<float> gaps = test::values(golden_.at("greedy_gap_hf"));
+  if (golden_.contains("greedy_mlx")) {
+    EXPECT_EQ(test::ids(golden_.at("greedy_mlx")), expected) << "the references differ";
+  }
   execution::Sequence sequence(model_);
   std::vector<float> logits = sequence.prefill(test::ids(golden_.at("prompt_ids")), {});
   for (std::size_t i = 0; i < expected.size(); ++i) {

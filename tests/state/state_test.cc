@@ -2,6 +2,7 @@
 #include "tessera/state/sequence_state.h"
 
 #include "tessera/error.h"
+#include "tessera/kernels/attention.h"
 #include "tessera/state/plain_kv.h"
 #include "tests/arrays.h"
 
@@ -108,6 +109,42 @@ TEST(SequenceState, RollsBackLayersThatCameToDifferentLengths) {
   const mx::array second = sequence.layer(1).append_decode(one, one)->attend(q, 0.5F);
   EXPECT_EQ(test::values(first), test::values(second));
   EXPECT_THROW(sequence.rollback(7), Error);
+}
+
+TEST(SequenceState, ClonesAndTrimsOfSeveralLayersStayApart) {
+  const auto pool = state::PagePool::create({kShape, kShape, kShape});
+  auto row = std::make_shared<state::PageRow>(pool);
+  std::vector<std::unique_ptr<state::AttentionState>> layers;
+  for (int i = 0; i < 3; ++i) layers.push_back(std::make_unique<state::PlainKvState>(row, i));
+  state::SequenceState source(row, std::move(layers));
+  // Per layer, everything a sequence holds.
+  std::vector<mx::array> held(3, mx::zeros({1, 2, 0, 8}));
+  uint64_t seed = 0;
+  const auto append = [&](state::SequenceState& sequence, std::vector<mx::array>& all, int length) {
+    for (int i = 0; i < 3; ++i) {
+      const mx::array k = normal({1, 2, length, 8}, ++seed);
+      const mx::array q = normal({1, 2, length, 8}, ++seed);
+      const mx::array attended = sequence.layer(i).append_window(k, k)->attend(q, 0.5F);
+      auto& layer = all[static_cast<std::size_t>(i)];
+      layer = mx::concatenate({layer, k}, 2);
+      const mx::array expected = kernels::attention(q, layer, layer, 0.5F, tensor::Mask::causal());
+      EXPECT_TRUE(test::close(attended, expected, 1e-6)) << "layer " << i;
+    }
+  };
+  const auto trim = [&](state::SequenceState& sequence, std::vector<mx::array>& all, int length) {
+    sequence.rollback(length);
+    for (auto& layer : all) layer = mx::slice(layer, {0, 0, 0, 0}, {1, 2, length, 8});
+  };
+  append(source, held, 6);
+  state::SequenceState copy = source.clone();
+  std::vector<mx::array> copied = held;
+  append(copy, copied, 3);
+  append(source, held, 1);
+  trim(source, held, 5);
+  append(source, held, 4);
+  trim(copy, copied, 2);
+  append(copy, copied, 7);
+  append(source, held, 2);
 }
 
 TEST(CausalMask, SeesThePastWithinTheWindow) {

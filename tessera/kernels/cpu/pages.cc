@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "tessera/base/check.h"
 #include "tessera/kernels/cpu/primitive.h"
 
 namespace tessera::kernels::cpu {
@@ -32,6 +33,8 @@ Plane value_plane(const PageShape& shape) {
 template <typename Visit>
 void for_each_page(const PageShape& shape, const PageTable& table, int start, int length,
                    const Visit& visit) {
+  TESSERA_DCHECK(start >= 0 && static_cast<std::size_t>(start + length) <=
+                                   table.pages.size() * static_cast<std::size_t>(shape.page_tokens));
   for (int done = 0; done < length;) {
     const int position = start + done;
     const int in_page = position % shape.page_tokens;

@@ -1,10 +1,10 @@
 #include "tessera/artifacts/model_files.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <set>
 #include <system_error>
 
+#include "tessera/artifacts/model_names.h"
 #include "tessera/artifacts/quotes.h"
 #include "tessera/artifacts/safetensors.h"
 #include "tessera/base/check.h"
@@ -15,7 +15,6 @@ namespace tessera::artifacts {
 namespace {
 
 namespace fs = std::filesystem;
-using base::concat;
 using base::fail_argument;
 using base::fail_artifact;
 
@@ -31,39 +30,17 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
-bool all_digits(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
-/// "stem-00002-of-00003.gguf" as its stem and count.
-struct SplitName {
-  std::string stem;
-  int count;
-};
-
-std::optional<SplitName> split_name(const std::string& file_name) {
-  constexpr std::string_view kPattern = "-00000-of-00000.gguf";
-  if (file_name.size() <= kPattern.size()) return std::nullopt;
-  const std::string_view tail = std::string_view(file_name).substr(file_name.size() - kPattern.size());
-  if (tail[0] != '-' || tail.substr(6, 4) != "-of-" || !tail.ends_with(".gguf")) return std::nullopt;
-  if (!all_digits(tail.substr(1, 5)) || !all_digits(tail.substr(10, 5))) return std::nullopt;
-  const int count = std::stoi(std::string(tail.substr(10, 5)));
-  return SplitName{file_name.substr(0, file_name.size() - kPattern.size()), count};
-}
-
 /// The file itself, or all parts in order when it is one part of a split model.
 std::vector<fs::path> gguf_parts(const fs::path& path) {
-  const std::optional<SplitName> split = split_name(path.filename().string());
+  const std::optional<SplitGgufName> split = parse_split_gguf_name(path.filename().string());
   if (!split) return {path};
-  if (split->count < 1) fail_artifact(kWhere, " ", path.string(), ": a split model of 0 parts");
+  if (split->n_parts < 1) fail_artifact(kWhere, " ", path.string(), ": a split model of 0 parts");
   std::vector<fs::path> parts;
-  for (int i = 1; i <= split->count; ++i) {
-    char tail[32];
-    std::snprintf(tail, sizeof(tail), "-%05d-of-%05d.gguf", i, split->count);
-    fs::path part = path.parent_path() / (split->stem + tail);
+  for (int i = 1; i <= split->n_parts; ++i) {
+    fs::path part = path.parent_path() / split->part(i);
     if (!is_file(part)) {
-      fail_artifact(kWhere, " ", path.string(), ": part ", i, " of ", split->count, " is missing; expected ",
-                    part.string());
+      fail_artifact(kWhere, " ", path.string(), ": part ", i, " of ", split->n_parts,
+                    " is missing; expected ", part.string());
     }
     parts.push_back(std::move(part));
   }
@@ -119,10 +96,9 @@ void find_safetensors(ModelFiles& files) {
 std::optional<fs::path> only_gguf(const fs::path& folder) {
   const std::vector<std::string> names = files_ending(folder, ".gguf");
   std::vector<std::string> models;  // one name per model: of a split one, its first part
-  std::set<std::string> stems;
+  std::set<std::string> keys;
   for (const std::string& name : names) {
-    const std::optional<SplitName> split = split_name(name);
-    if (!split || stems.insert(concat(split->stem, "/", split->count)).second) models.push_back(name);
+    if (keys.insert(gguf_model_key(name)).second) models.push_back(name);
   }
   if (models.empty()) return std::nullopt;
   if (models.size() > 1) {
@@ -149,36 +125,6 @@ ModelFiles folder_model(const std::string& name, const fs::path& folder) {
   return files;
 }
 
-bool is_cache_name_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
-         c == '.';
-}
-
-/// A name, revision or hash that is one safe component of a path.
-bool is_component(std::string_view text) {
-  return !text.empty() && text.size() <= 128 && text != "." && text != ".." &&
-         std::all_of(text.begin(), text.end(), is_cache_name_char);
-}
-
-/// The parts of `org/name` or `org/name@revision`.
-struct HubName {
-  std::string cache_folder;  // models--org--name
-  std::string repository;    // org/name
-  std::string revision;      // main when unsaid
-};
-
-std::optional<HubName> hub_name(const std::string& name) {
-  const std::size_t at = name.find('@');
-  const std::string repository = name.substr(0, at);
-  const std::string revision = at == std::string::npos ? "main" : name.substr(at + 1);
-  const std::size_t slash = repository.find('/');
-  if (slash == std::string::npos) return std::nullopt;
-  const std::string org = repository.substr(0, slash);
-  const std::string model = repository.substr(slash + 1);
-  if (!is_component(org) || !is_component(model) || !is_component(revision)) return std::nullopt;
-  return HubName{concat("models--", org, "--", model), repository, revision};
-}
-
 std::string trimmed(std::string text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' ')) text.pop_back();
   return text;
@@ -187,28 +133,32 @@ std::string trimmed(std::string text) {
 /// The snapshot folder of a cached repository, absent when the revision is not there.
 std::optional<fs::path> find_snapshot(const fs::path& repository, const std::string& revision) {
   constexpr uint64_t kLongestRef = 4096;
+  const auto is_one_name = [](const std::string& text) {
+    return is_safe_path(text) && text.find('/') == std::string::npos;
+  };
   const fs::path ref = repository / "refs" / revision;
   if (is_file(ref)) {
     const std::string commit = trimmed(base::read_file(ref, kLongestRef));
-    if (!is_component(commit))
+    if (!is_one_name(commit))
       fail_artifact(kWhere, " ", ref.string(), "; expected a commit, got ", in_quotes(commit));
     const fs::path snapshot = repository / "snapshots" / commit;
     if (!is_folder(snapshot))
       fail_artifact(kWhere, " ", ref.string(), " names a snapshot that is missing: ", snapshot.string());
     return snapshot;
   }
+  // A commit is one name; a path here would be a folder inside of a snapshot.
   const fs::path snapshot = repository / "snapshots" / revision;
-  if (is_folder(snapshot)) return snapshot;
+  if (is_one_name(revision) && is_folder(snapshot)) return snapshot;
   return std::nullopt;
 }
 
 ModelFiles hub_model(const std::string& name, const HubName& hub) {
-  const fs::path cache = hugging_face_cache();
-  const fs::path repository = cache / hub.cache_folder;
-  const std::optional<fs::path> snapshot = find_snapshot(repository, hub.revision);
+  const fs::path repository = hugging_face_cache() / hub.cache_folder();
+  const std::string revision = hub.revision.value_or("main");
+  const std::optional<fs::path> snapshot = find_snapshot(repository, revision);
   if (!snapshot) {
     fail_argument(kWhere, " no model ", in_quotes(name), ": neither a folder here nor revision ",
-                  in_quotes(hub.revision), " in ", repository.string(), "; `tessera pull ", hub.repository,
+                  in_quotes(revision), " in ", repository.string(), "; `tessera pull ", name,
                   "` downloads it");
   }
   return folder_model(name, *snapshot);
@@ -241,13 +191,13 @@ ModelFiles find_model(const std::string& name) {
   if (is_folder(path)) return folder_model(name, path);
   if (path.extension() == ".gguf") {
     // Any part of a split model stands for all, even one that is missing itself: then it is named.
-    if (!is_file(path) && !split_name(path.filename().string()))
+    if (!is_file(path) && !parse_split_gguf_name(path.filename().string()))
       fail_argument(kWhere, " no file ", in_quotes(name));
     return gguf_model(name, path);
   }
   if (is_file(path))
     fail_argument(kWhere, " ", in_quotes(name), " is a file; expected a .gguf file or the model's folder");
-  if (const std::optional<HubName> hub = hub_name(name)) return hub_model(name, *hub);
+  if (const std::optional<HubName> hub = parse_hub_name(name)) return hub_model(name, *hub);
   fail_argument(kWhere, " no model ", in_quotes(name),
                 ": not a folder, a .gguf file, \"default\" or org/name in ", hugging_face_cache().string(),
                 "; `tessera pull org/name` downloads a model");

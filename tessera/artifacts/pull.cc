@@ -7,13 +7,14 @@
 #include "tessera/artifacts/pull.h"
 
 #include <algorithm>
-#include <string_view>
+#include <optional>
 #include <system_error>
 
 #include "tessera/artifacts/default_model.h"
 #include "tessera/artifacts/download.h"
 #include "tessera/artifacts/file_lock.h"
 #include "tessera/artifacts/model_files.h"
+#include "tessera/artifacts/model_names.h"
 #include "tessera/artifacts/repository.h"
 #include "tessera/base/check.h"
 #include "tessera/base/env.h"
@@ -32,40 +33,28 @@ constexpr std::uint64_t kMaxListingBytes = 64ULL << 20U;
 
 /// What the caller asked for, with every default filled in.
 struct Source {
-  std::string repository;  // org/name
+  std::string repository;    // org/name
+  std::string cache_folder;  // models--org--name
   std::string revision;
   std::string endpoint;  // without a trailing slash
   HttpOptions http;
   fs::path cache;
 };
 
-/// A part of a repository's name: letters, digits, '-', '_' and '.', as the Hub allows them.
-bool is_repository_part(const std::string& part) {
-  constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
-  return !part.empty() && part.size() <= 96 && part.find_first_not_of(kAllowed) == std::string::npos &&
-         part.front() != '.' && part.find("..") == std::string::npos && part.find("--") == std::string::npos;
-}
-
 Source resolve_source(const std::string& name, const RepositoryOptions& options) {
   Source source;
-  const std::size_t at = name.find('@');
-  source.repository = name.substr(0, at);
-  const std::size_t slash = source.repository.find('/');
-  if (slash == std::string::npos || !is_repository_part(source.repository.substr(0, slash)) ||
-      !is_repository_part(source.repository.substr(slash + 1))) {
+  const std::optional<HubName> hub = parse_hub_name(name);
+  if (!hub) {
     base::fail_argument("[pull.repository] '", name,
                         "' is no repository name; expected org/name or org/name@revision");
   }
-  source.revision = options.revision;
-  if (at != std::string::npos) {
-    if (!options.revision.empty() && options.revision != "main") {
-      base::fail_argument("[pull.revision] '", name, "' and the revision '", options.revision,
-                          "' both name a revision; expected one");
-    }
-    source.revision = name.substr(at + 1);
-  } else if (source.revision.empty()) {
-    source.revision = "main";
+  if (hub->revision && !options.revision.empty() && options.revision != "main") {
+    base::fail_argument("[pull.revision] '", name, "' and the revision '", options.revision,
+                        "' both name a revision; expected one");
   }
+  source.repository = hub->repository;
+  source.cache_folder = hub->cache_folder();
+  source.revision = hub->revision.value_or(options.revision.empty() ? "main" : options.revision);
   if (!is_safe_path(source.revision)) {
     base::fail_argument("[pull.revision] '", source.revision,
                         "' is no revision; expected a branch, tag or commit");
@@ -160,9 +149,7 @@ PulledRepository pull_repository(const std::string& repository, const Repository
       choose_files(listing, options.file, source.repository, result.skipped);
   for (const RemoteFile& file : files) result.total_bytes += file.size;
 
-  std::string folder = "models--" + source.repository;
-  folder.replace(folder.find('/'), 1, "--");
-  const fs::path root = source.cache / folder;
+  const fs::path root = source.cache / source.cache_folder;
   make_folder(root / "blobs");
   result.snapshot = root / "snapshots" / listing.commit;
   make_folder(result.snapshot);
@@ -174,7 +161,8 @@ PulledRepository pull_repository(const std::string& repository, const Repository
     };
     const fs::path blob = root / "blobs" / file.blob_name();
     if (!is_present(blob, file.size)) {
-      const FileLock lock(source.cache / ".locks" / folder / (file.blob_name() + ".lock"), options.cancel);
+      const FileLock lock(source.cache / ".locks" / source.cache_folder / (file.blob_name() + ".lock"),
+                          options.cancel);
       // Another process may have brought it while this one waited.
       if (!is_present(blob, file.size)) {
         DownloadRequest request;

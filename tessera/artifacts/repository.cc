@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
+#include "tessera/artifacts/model_names.h"
 #include "tessera/base/check.h"
 
 namespace tessera::artifacts {
@@ -73,31 +74,18 @@ bool is_description(const std::string& name) {
 
 bool is_root(const std::string& name) { return name.find('/') == std::string::npos; }
 
-/// The name of a split GGUF file without its part number, "x-00001-of-00003.gguf" -> "x"; otherwise
-/// the name itself.
-std::string gguf_family(const std::string& name) {
-  constexpr std::string_view kPattern = "-00000-of-00000.gguf";
-  if (name.size() <= kPattern.size()) return name;
-  const std::string end = name.substr(name.size() - kPattern.size());
-  for (std::size_t i = 0; i < kPattern.size(); ++i) {
-    const bool is_digit = end[i] >= '0' && end[i] <= '9';
-    if (kPattern[i] == '0' ? !is_digit : end[i] != kPattern[i]) return name;
-  }
-  return name.substr(0, name.size() - kPattern.size());
-}
-
-/// The one GGUF file (or all parts of one) that `wanted` names.
+/// The key of the one GGUF model, whole or split, that `wanted` names.
 std::string choose_gguf(const Listing& listing, const std::string& wanted, const std::string& repository) {
-  std::map<std::string, std::string> families;  // family -> first file
+  std::set<std::string> models;  // their keys
   std::optional<std::string> exact;
   for (const RemoteFile& file : listing.files) {
     if (!ends_with(file.name, ".gguf")) continue;
-    if (file.name == wanted) exact = gguf_family(file.name);
+    if (file.name == wanted) exact = gguf_model_key(file.name);
     if (lower_case(file.name).find(lower_case(wanted)) == std::string::npos) continue;
-    families.emplace(gguf_family(file.name), file.name);
+    models.insert(gguf_model_key(file.name));
   }
   if (exact) return *exact;
-  if (families.size() == 1) return families.begin()->first;
+  if (models.size() == 1) return *models.begin();
   std::string names;
   for (const RemoteFile& file : listing.files) {
     if (ends_with(file.name, ".gguf")) names += (names.empty() ? "" : ", ") + file.name;
@@ -111,19 +99,6 @@ std::string choose_gguf(const Listing& listing, const std::string& wanted, const
 }
 
 }  // namespace
-
-bool is_safe_path(const std::string& path) {
-  std::size_t begin = 0;
-  while (true) {
-    const std::size_t end = std::min(path.find('/', begin), path.size());
-    const std::string part = path.substr(begin, end - begin);
-    if (part.empty() || part == "." || part == "..") return false;
-    if (end == path.size()) break;
-    begin = end + 1;
-  }
-  return std::none_of(path.begin(), path.end(),
-                      [](char c) { return c == '\\' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
-}
 
 Listing parse_listing(std::string_view json_text, const std::string& url) {
   const auto json = nlohmann::json::parse(json_text, nullptr, /*allow_exceptions=*/false);
@@ -160,7 +135,7 @@ std::vector<RemoteFile> choose_files(const Listing& listing, const std::string& 
     if (ends_with(name, ".gguf")) {
       if (has_safetensors) {
         reason = "safetensors weights are there";
-      } else if (gguf_family(name) != gguf) {
+      } else if (gguf_model_key(name) != gguf) {
         reason = "another GGUF file was chosen";
       }
     } else if (ends_with(name, ".safetensors")) {

@@ -41,8 +41,4 @@ Listing parse_listing(std::string_view json, const std::string& url);
 std::vector<RemoteFile> choose_files(const Listing& listing, const std::string& wanted,
                                      const std::string& repository, std::vector<SkippedFile>& skipped);
 
-/// True for a relative path that stays below its folder: names separated by single slashes, none of
-/// them "." or "..", no control characters or backslashes.
-bool is_safe_path(const std::string& path);
-
 }  // namespace tessera::artifacts

@@ -106,6 +106,21 @@ TEST_F(ModelFilesTest, FindsCachedRepositories) {
   EXPECT_THAT(refusal("org/name", ErrorKind::kInvalidArtifact), HasSubstr("expected a commit"));
 }
 
+TEST_F(ModelFilesTest, FindsRevisionsWithSlashes) {
+  const std::string repository = "hub/models--org--name";
+  folder_.write(repository + "/refs/refs/pr/1", "abc123");
+  folder_.write(repository + "/snapshots/abc123/config.json", "{}");
+  folder_.write(repository + "/snapshots/abc123/model.safetensors", "x");
+  folder_.write(repository + "/snapshots/abc123/part/config.json", "{}");
+  folder_.write(repository + "/snapshots/abc123/part/model.safetensors", "x");
+  EXPECT_EQ(find_model("org/name@refs/pr/1").folder, folder_.path() / repository / "snapshots/abc123");
+  EXPECT_THAT(refusal("org/name@a/b", ErrorKind::kInvalidArgument), HasSubstr("tessera pull org/name@a/b"));
+  // A folder inside of a snapshot is no revision, nor is one outside of the repository.
+  refusal("org/name@abc123/part", ErrorKind::kInvalidArgument);
+  refusal("org/name@../snapshots/abc123", ErrorKind::kInvalidArgument);
+  refusal("org/name@refs/../refs/pr/1", ErrorKind::kInvalidArgument);
+}
+
 TEST_F(ModelFilesTest, TakesTheCacheFromTheEnvironment) {
   EXPECT_EQ(hugging_face_cache(), folder_.path() / "hub");
   ::unsetenv("HF_HUB_CACHE");

@@ -129,6 +129,9 @@ TEST_F(PullTest, RevisionsAreRefsOrCommits) {
   pull_repository("org/name", pull_request);
   EXPECT_EQ(base::read_file(root() / "refs" / "refs/pr/1"), hub_.commit);
   EXPECT_FALSE(fs::exists(root() / "refs" / "main"));
+  fs::remove(root() / "refs" / "refs/pr/1");
+  pull_repository("org/name@refs/pr/1", options());
+  EXPECT_EQ(base::read_file(root() / "refs" / "refs/pr/1"), hub_.commit);
   pull_repository("org/name@" + hub_.commit, options());
   EXPECT_FALSE(fs::exists(root() / "refs" / hub_.commit)) << "a commit needs no ref";
 }

@@ -44,9 +44,8 @@ struct RenderedChat {
 /// (apply_chat_template: Jinja with trim_blocks, lstrip_blocks and its filters and functions).
 class ChatTemplate {
  public:
-  /// Compiles the template of `source`: `chat_template`, else the one in `tokenizer_config` (of a
-  /// list, the one named "default").
-  /// Throws Unsupported when there is no template, InvalidArtifact on a syntax error, naming the line.
+  /// Compiles `source.chat_template`, the one place where a template is looked for.
+  /// Throws Unsupported when it is empty, InvalidArtifact on a syntax error, naming the line.
   static ChatTemplate load(const TokenizerSource& source, const Tokenizer& tokenizer);
 
   /// Renders a conversation to text.

@@ -27,9 +27,9 @@ struct GgufVocabulary {
 struct TokenizerSource {
   std::string origin;                  // file or model name for error messages
   std::string tokenizer_json;          // content of tokenizer.json
-  std::string tokenizer_config;        // content of tokenizer_config.json, or ""
+  std::string tokenizer_config;        // content of tokenizer_config.json for its special tokens, or ""
   std::optional<GgufVocabulary> gguf;  // takes precedence over tokenizer_json
-  std::string chat_template;           // Jinja; "" takes the template of tokenizer_config, if any
+  std::string chat_template;           // Jinja, already picked from the model's files; "" = none
 };
 
 }  // namespace tessera

@@ -125,10 +125,9 @@ int64_t tessera_text_token_id(const tessera_text_tokenizer* tokenizer, tessera_t
 
 typedef struct tessera_text_template tessera_text_template;
 
-/* Compiles a chat template (Jinja, with trim_blocks and lstrip_blocks). An empty source takes the
- * template of the tokenizer's tokenizer_config.json. The tokenizer gives bos_token and the like and
- * need not outlive the call.
- * Fails with UNSUPPORTED where there is no template, with INVALID_ARTIFACT on a syntax error. */
+/* Compiles a chat template (Jinja, with trim_blocks and lstrip_blocks). The tokenizer gives
+ * bos_token and the like and need not outlive the call.
+ * Fails with UNSUPPORTED on an empty source, which stands for a model without a template, with INVALID_ARTIFACT on a syntax error. */
 tessera_text_code tessera_text_template_new(tessera_text_slice source,
                                             const tessera_text_tokenizer* tokenizer,
                                             tessera_text_template** chat_template,

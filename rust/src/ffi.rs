@@ -279,13 +279,11 @@ pub unsafe extern "C" fn tessera_text_template_new(
 ) -> i32 {
     let body = || {
         let t = unsafe { &*tokenizer };
-        let given = unsafe { source.lossy() };
-        let source = match (given.is_empty(), &t.config_template) {
-            (false, _) => &*given,
-            (true, Some(template)) => template.as_str(),
-            (true, None) => return Err(TextError::unsupported("no chat template")),
-        };
-        ChatTemplate::new(source, t.named.template_variables.clone())
+        let source = unsafe { source.lossy() };
+        if source.is_empty() {
+            return Err(TextError::unsupported("no chat template"));
+        }
+        ChatTemplate::new(&source, t.named.template_variables.clone())
     };
     unsafe { guarded(error, body, |built| *chat_template = Box::into_raw(Box::new(built))) }
 }

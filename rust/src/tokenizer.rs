@@ -52,8 +52,6 @@ pub struct TextTokenizer {
     /// 1 for special tokens.
     pub special: Vec<u8>,
     pub named: NamedTokens,
-    /// The chat template of `tokenizer_config.json`.
-    pub config_template: Option<String>,
 }
 
 impl TextTokenizer {
@@ -115,9 +113,7 @@ impl TextTokenizer {
             ends: id_of("eos_token").into_iter().collect(),
             template_variables: config.special_tokens.clone(),
         };
-        let mut tokenizer = Self::assemble(inner, rule, &spellings, named)?;
-        tokenizer.config_template = config.chat_template;
-        Ok(tokenizer)
+        Self::assemble(inner, rule, &spellings, named)
     }
 
     /// Puts the pieces together: builds the table of bytes and completes the end-of-turn ids.
@@ -153,9 +149,7 @@ impl TextTokenizer {
 
         let mut plain_added = inner.get_added_vocabulary().clone();
         plain_added.set_encode_special_tokens(true);
-        Ok(Self {
-            inner, plain_added, rule, bytes, offsets, special, named, config_template: None,
-        })
+        Ok(Self { inner, plain_added, rule, bytes, offsets, special, named })
     }
 
     /// Turns text into ids. `add_special` applies the post-processor (BOS, mostly);

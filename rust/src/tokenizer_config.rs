@@ -1,4 +1,5 @@
-//! What `tokenizer_config.json` adds to a tokenizer: the named special tokens and the chat template.
+//! What `tokenizer_config.json` adds to a tokenizer: the named special tokens. Its chat template is
+//! picked by whoever reads a model's files, not here.
 
 use serde_json::{Map, Value};
 
@@ -9,8 +10,6 @@ use crate::error::{Result, TextError};
 pub struct TokenizerConfig {
     /// `bos_token`, `eos_token`, `pad_token`, ... as strings: the names templates see.
     pub special_tokens: Map<String, Value>,
-    /// The chat template, if the file has one.
-    pub chat_template: Option<String>,
 }
 
 const TOKEN_NAMES: [&str; 7] = [
@@ -34,7 +33,6 @@ impl TokenizerConfig {
                 config.special_tokens.insert(name.to_owned(), Value::from(token));
             }
         }
-        config.chat_template = pick_template(fields.get("chat_template"))?;
         Ok(config)
     }
 
@@ -48,38 +46,6 @@ impl TokenizerConfig {
 fn token_text(value: Option<&Value>) -> Option<&str> {
     let value = value?;
     value.as_str().or_else(|| value.get("content").and_then(Value::as_str))
-}
-
-/// A template is a string, or a list of `{name, template}` of which "default" is meant for chat.
-fn pick_template(value: Option<&Value>) -> Result<Option<String>> {
-    match value {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(Value::Array(entries)) => {
-            let text = |entry: &Value, key: &str| {
-                entry.get(key).and_then(Value::as_str).map(str::to_owned)
-            };
-            let mut names = Vec::new();
-            for entry in entries {
-                let name = text(entry, "name").unwrap_or_default();
-                if name == "default" {
-                    return Ok(text(entry, "template"));
-                }
-                names.push(name);
-            }
-            match entries.as_slice() {
-                [] => Ok(None),
-                [only] => Ok(text(only, "template")),
-                _ => Err(TextError::unsupported(format!(
-                    "tokenizer_config.json chat_template; expected one named \"default\", got {}",
-                    names.join(", ")
-                ))),
-            }
-        }
-        Some(_) => Err(TextError::artifact(
-            "tokenizer_config.json chat_template; expected a string or a list of named templates",
-        )),
-    }
 }
 
 #[cfg(test)]
@@ -98,15 +64,9 @@ mod tests {
     }
 
     #[test]
-    fn the_default_template_is_picked() {
-        let pick = |json: &str| TokenizerConfig::parse(json).map(|c| c.chat_template);
-        let named = r#"{"chat_template": [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]}"#;
-        assert_eq!(pick(named).unwrap().as_deref(), Some("d"));
-        assert_eq!(pick(r#"{"chat_template": "x"}"#).unwrap().as_deref(), Some("x"));
-        assert_eq!(pick("{}").unwrap(), None);
-        let ambiguous = r#"{"chat_template": [{"name": "a", "template": "t"}, {"name": "b", "template": "d"}]}"#;
-        assert!(pick(ambiguous).unwrap_err().message.contains("a, b"));
-        assert!(pick(r#"{"chat_template": 3}"#).is_err());
+    fn what_is_no_object_is_refused() {
+        assert!(TokenizerConfig::parse(" ").unwrap().special_tokens.is_empty());
+        assert!(TokenizerConfig::parse("{}").unwrap().special_tokens.is_empty());
         assert!(TokenizerConfig::parse("[1]").is_err());
         assert!(TokenizerConfig::parse("{").is_err());
     }

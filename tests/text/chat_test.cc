@@ -46,11 +46,11 @@ TEST(Chat, PromptsHaveOneBos) {
   EXPECT_THAT(load("{{ messages[0].content }}").encode(messages), ElementsAre(7, 3));
 }
 
-TEST(Chat, TheTemplateOfTheSourceWinsOverTheConfiguration) {
+TEST(Chat, OnlyTheTemplateOfTheSourceCounts) {
   TokenizerSource source = json_source();
   source.tokenizer_config = R"({"bos_token": "<s>", "chat_template": "config"})";
   const Tokenizer tokenizer = Tokenizer::load(source);
-  EXPECT_EQ(ChatTemplate::load(source, tokenizer).render({}), "config");
+  EXPECT_THROW(ChatTemplate::load(source, tokenizer), Error);
   source.chat_template = "file";
   EXPECT_EQ(ChatTemplate::load(source, tokenizer).render({}), "file");
 }

@@ -102,10 +102,7 @@ TEST(TokenizerParity, DefaultModelGguf) {
 
 // The tokenizer that the tiny models share, and its prompts as transformers renders them.
 TEST(TokenizerParity, TinyModelsAndTheirChats) {
-  TokenizerSource source;
-  source.origin = "tokenizer";
-  source.tokenizer_json = base::read_file(kFixtures / "tokenizer/tokenizer.json");
-  source.tokenizer_config = base::read_file(kFixtures / "tokenizer/tokenizer_config.json");
+  const TokenizerSource source = artifacts::read_tokenizer_source({.folder = kFixtures / "tokenizer"});
   const Tokenizer tokenizer = Tokenizer::load(source);
   const ChatTemplate chat = ChatTemplate::load(source, tokenizer);
   const json golden = read_json(kFixtures / "tokenizer/golden.json");

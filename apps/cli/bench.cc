@@ -24,18 +24,22 @@ namespace {
 constexpr size_t kProbeBytes = size_t{512} << 20;
 constexpr int kProbeRounds = 5;
 constexpr uint64_t kPromptSeed = 20240607;
+// The warm-up's prompt, shorter where the context is, and what it generates.
+constexpr int64_t kWarmUpPrompt = 16;
+constexpr int64_t kWarmUpTokens = 2;
 
 struct Case {
-  std::string name;            // "prefill" or "decode"
-  int64_t context = 0;         // tokens in the context before the measured ones
-  int64_t tokens = 0;          // measured tokens
-  double bytes_per_token = 0;  // decode: weights and keys and values that one token reads
-  std::vector<double> speeds;  // tokens/s of each run, sorted
-  double time_to_first_token_s = 0;
+  std::string name;                            // "prefill" or "decode"
+  int64_t context = 0;                         // tokens in the context before the measured ones
+  int64_t tokens = 0;                          // measured tokens
+  double bytes_per_token = 0;                  // decode: weights and keys and values that one token reads
+  std::vector<double> speeds;                  // tokens/s of each run, sorted
+  std::vector<double> times_to_first_token_s;  // of each run, sorted
   uint64_t peak_memory_bytes = 0;
-
-  double median() const { return speeds[speeds.size() / 2]; }
 };
+
+/// Of values sorted ascending, the upper one of two in the middle.
+double median(const std::vector<double>& sorted) { return sorted[sorted.size() / 2]; }
 
 /// Random ids: text would make the figure depend on the tokenizer. Every run has its own, so that
 /// nothing remembered from an earlier run can serve it.
@@ -83,10 +87,11 @@ Case measure(Engine& engine, const std::string& name, int64_t context, int64_t t
                    : run_once(engine, context, tokens + 1, static_cast<uint64_t>(i), cancel);
     result.speeds.push_back(is_prefill ? run.timings.prompt_tokens_per_s
                                        : run.timings.generation_tokens_per_s);
-    result.time_to_first_token_s = run.timings.time_to_first_token_s;
+    result.times_to_first_token_s.push_back(run.timings.time_to_first_token_s);
     result.peak_memory_bytes = run.timings.peak_memory_bytes;
   }
   std::sort(result.speeds.begin(), result.speeds.end());
+  std::sort(result.times_to_first_token_s.begin(), result.times_to_first_token_s.end());
   if (!is_prefill) {
     const double mean_position = static_cast<double>(context) + static_cast<double>(tokens) / 2;
     result.bytes_per_token = weight_bytes_per_token(engine.info()) +
@@ -98,13 +103,13 @@ Case measure(Engine& engine, const std::string& name, int64_t context, int64_t t
 Json case_json(const Case& result, const BenchArguments& arguments, const Engine& engine, int probe_threads,
                double read_bandwidth) {
   Json json = {{"case", result.name},
-               {"tokens_per_second", result.median()},
+               {"tokens_per_second", median(result.speeds)},
                {"min", result.speeds.front()},
                {"max", result.speeds.back()},
                {"repeat", arguments.repeat},
                {"tokens", result.tokens},
                {"context", result.context},
-               {"time_to_first_token_s", result.time_to_first_token_s},
+               {"time_to_first_token_s", median(result.times_to_first_token_s)},
                {"peak_memory_bytes", result.peak_memory_bytes},
                {"model", engine.info().name},
                {"parameters", engine.info().parameters},
@@ -113,7 +118,7 @@ Json case_json(const Case& result, const BenchArguments& arguments, const Engine
                {"probe_threads", probe_threads},
                {"read_gb_per_s", read_bandwidth / 1e9}};
   if (result.bytes_per_token > 0) {
-    const double used = result.bytes_per_token * result.median();
+    const double used = result.bytes_per_token * median(result.speeds);
     json["bytes_per_token"] = static_cast<uint64_t>(result.bytes_per_token);
     json["used_gb_per_s"] = used / 1e9;
     json["read_fraction"] = read_bandwidth > 0 ? used / read_bandwidth : 0.0;
@@ -132,11 +137,11 @@ std::string table(const std::vector<Case>& cases, const BenchArguments& argument
   text += fmt::format("{:<8} {:>8} {:>8} {:>10} {:>10} {:>10} {:>10} {:>9}\n", "case", "tokens", "context",
                       "tokens/s", "min", "max", "GB/s read", "of memory");
   for (const Case& result : cases) {
-    const double used = result.bytes_per_token * result.median();
+    const double used = result.bytes_per_token * median(result.speeds);
     const bool has_bytes = result.bytes_per_token > 0;
     text += fmt::format(
         "{:<8} {:>8} {:>8} {:>10.1f} {:>10.1f} {:>10.1f} {:>10} {:>9}\n", result.name, result.tokens,
-        result.context, result.median(), result.speeds.front(), result.speeds.back(),
+        result.context, median(result.speeds), result.speeds.front(), result.speeds.back(),
         has_bytes ? fmt::format("{:.2f}", used / 1e9) : "-",
         has_bytes && read_bandwidth > 0 ? fmt::format("{:.0f} %", 100 * used / read_bandwidth) : "-");
   }
@@ -172,12 +177,14 @@ int run(const BenchArguments& arguments) {
   }
   Engine engine = load_engine(arguments.model);
   const int64_t context = std::max<int64_t>(arguments.context, 1);  // a prompt has at least one token
+  check_fits(engine, 1 + kWarmUpTokens, "one token of prompt and the warm-up's tokens");
   check_fits(engine, arguments.prompt_tokens, "--prompt-tokens");
   check_fits(engine, context + arguments.generation_tokens, "--context and --generation-tokens");
 
   Interrupt interrupt;
   const uint64_t warm_up_run = 1u << 20;  // touches every weight once, with tokens no run repeats
-  run_once(engine, std::min<int64_t>(16, engine.context_length() - 3), 2, warm_up_run, interrupt.token());
+  const int64_t warm_up_prompt = std::min(kWarmUpPrompt, engine.context_length() - kWarmUpTokens);
+  run_once(engine, warm_up_prompt, kWarmUpTokens, warm_up_run, interrupt.token());
   std::vector<Case> cases;
   if (arguments.prompt_tokens > 0) {
     cases.push_back(

@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <iostream>
-#include <iterator>
 #include <string>
 
 #include "apps/cli/interrupt.h"
@@ -11,6 +9,7 @@
 #include "apps/cli/result_json.h"
 #include "apps/cli/statistics.h"
 #include "apps/cli/terminal.h"
+#include "apps/cli/text_argument.h"
 #include "apps/cli/verbs.h"
 #include "tessera/engine.h"
 
@@ -52,18 +51,6 @@ void print_json(const GenerationResult& result, const Engine& engine, bool has_l
 }
 
 }  // namespace
-
-std::string read_text_argument(const std::optional<std::string>& argument, const std::string& what) {
-  if (!argument) {
-    throw UsageError(fmt::format("no {0}; give one as an argument, or '-' to read standard input", what));
-  }
-  std::string text = *argument;
-  if (text == "-") {
-    text.assign(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
-  }
-  if (text.empty()) throw UsageError(fmt::format("the {} is empty", what));
-  return text;
-}
 
 void declare(FlagSet& flags, GenerateArguments& arguments) {
   flags.text({"--prompt", "-p", "prompt"}, arguments.prompt,

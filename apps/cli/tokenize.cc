@@ -10,6 +10,7 @@
 #include "apps/cli/json.h"
 #include "apps/cli/output.h"
 #include "apps/cli/terminal.h"
+#include "apps/cli/text_argument.h"
 #include "apps/cli/verbs.h"
 #include "tessera/model.h"
 #include "tessera/tokenizer.h"

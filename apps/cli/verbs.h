@@ -80,8 +80,4 @@ struct BenchArguments {
 void declare(FlagSet& flags, BenchArguments& arguments);
 int run(const BenchArguments& arguments);
 
-/// The text of an argument that may be "-" for standard input. Throws UsageError when it is absent or
-/// empty; `what` names it, for example "prompt".
-std::string read_text_argument(const std::optional<std::string>& argument, const std::string& what);
-
 }  // namespace tessera::cli

@@ -65,6 +65,11 @@ TEST(CliBadInput, PromptLongerThanTheContext) {
   expect_refused(run_cli({"generate", "-", "--model", fixture()}, prompt), kRuntimeError, "context");
   expect_refused(run_cli({"generate", "four words of prompt", "--model", fixture(), "--context-length", "4"}),
                  kRuntimeError, "context");
+  for (const char* length : {"1", "2"}) {
+    expect_refused(
+        run_cli({"bench", "--model", fixture(), "--context-length", length, "--prompt-tokens", "1"}),
+        kRuntimeError, std::string("the context holds ") + length);
+  }
 }
 
 TEST(CliBadInput, EmptyPrompt) {

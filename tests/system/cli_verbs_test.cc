@@ -111,6 +111,11 @@ TEST(CliBench, JsonIsOneLinePerCase) {
   EXPECT_EQ(cases, (std::vector<std::string>{"prefill", "decode"}));
 }
 
+TEST(CliBench, FitsAContextOfThreePositions) {
+  text_of(run_cli({"bench", "--prompt-tokens", "2", "--generation-tokens", "1", "--repeat", "2", "--model",
+                   fixture(), "--context-length", "3"}));
+}
+
 TEST(CliBench, TableNamesBothCases) {
   Arguments arguments = kSmallBench;
   arguments.insert(arguments.end(), {"--model", fixture()});

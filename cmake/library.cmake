@@ -17,7 +17,8 @@ endfunction()
 
 # tessera_test(NAME [MLX] LABEL label SOURCES ... LINK target...)
 #
-# One GoogleTest program per folder of tests/; every test case becomes a ctest entry with the label.
+# One GoogleTest program, and one ctest entry <label>.<NAME> that runs it whole; GoogleTest's own
+# --gtest_filter picks single cases.
 function(tessera_test name)
   cmake_parse_arguments(ARG "MLX" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
   if(NOT ARG_TIMEOUT)

@@ -32,16 +32,35 @@ class Descriptor {
 
 std::string reason() { return std::strerror(errno); }
 
-/// Opens a regular file for reading and returns its size.
-std::uint64_t open_regular(const std::filesystem::path& path, int& fd) {
-  fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) fail_argument("[file.open] ", path.string(), ": ", reason());
+/// Opens a regular file for reading and returns its size. `kind` is the error for what cannot be opened.
+std::uint64_t open_regular(const std::filesystem::path& path, ErrorKind kind, int& fd) {
+  // Without O_NONBLOCK, opening a pipe waits for a writer, perhaps for ever; regular files ignore it.
+  fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) fail(kind, "[file.open] ", path.string(), ": ", reason());
   struct stat status {};
   if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
     ::close(fd);
-    fail_argument("[file.open] ", path.string(), ": not a regular file");
+    fail(kind, "[file.open] ", path.string(), ": not a regular file");
   }
   return static_cast<std::uint64_t>(status.st_size);
+}
+
+std::string read_opened(const std::filesystem::path& path, std::uint64_t max_bytes, ErrorKind kind) {
+  int fd = -1;
+  const std::uint64_t size = open_regular(path, kind, fd);
+  const Descriptor descriptor(fd);
+  if (size > max_bytes) {
+    fail_artifact("[file.read] ", path.string(), ": ", size, " bytes; expected at most ", max_bytes);
+  }
+  std::string content(size, '\0');
+  std::size_t done = 0;
+  while (done < content.size()) {
+    const ssize_t n = ::read(fd, content.data() + done, content.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) fail_artifact("[file.read] ", path.string(), ": ", n < 0 ? reason() : "short read");
+    done += static_cast<std::size_t>(n);
+  }
+  return content;
 }
 
 }  // namespace
@@ -53,7 +72,7 @@ MappedFile::~MappedFile() { ::munmap(const_cast<std::byte*>(data_), size_); }
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& path) {
   int fd = -1;
-  const std::uint64_t size = open_regular(path, fd);
+  const std::uint64_t size = open_regular(path, ErrorKind::kInvalidArgument, fd);
   const Descriptor descriptor(fd);
   if (size == 0) fail_artifact("[file.open] ", path.string(), ": the file is empty");
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -70,20 +89,17 @@ void MappedFile::release(std::span<const std::byte> range) const {
 }
 
 std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes) {
-  int fd = -1;
-  const std::uint64_t size = open_regular(path, fd);
-  const Descriptor descriptor(fd);
-  if (size > max_bytes) {
-    fail_artifact("[file.read] ", path.string(), ": ", size, " bytes; expected at most ", max_bytes);
+  return read_opened(path, max_bytes, ErrorKind::kInvalidArgument);
+}
+
+std::optional<std::string> read_optional_file(const std::filesystem::path& path, std::uint64_t max_bytes) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
+    fail_artifact("[file.open] ", path.string(), ": ", reason());
   }
-  std::string content(size, '\0');
-  std::size_t done = 0;
-  while (done < content.size()) {
-    const ssize_t n = ::read(fd, content.data() + done, content.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) fail_artifact("[file.read] ", path.string(), ": ", n < 0 ? reason() : "short read");
-    done += static_cast<std::size_t>(n);
-  }
+  std::string content = read_opened(path, max_bytes, ErrorKind::kInvalidArtifact);
+  if (content.empty()) fail_artifact("[file.read] ", path.string(), ": the file is empty");
   return content;
 }
 

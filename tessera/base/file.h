@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,6 +43,12 @@ class MappedFile {
 /// The whole content of a (small) file. Throws InvalidArgument when it does not exist, and
 /// InvalidArtifact when it cannot be read or is larger than `max_bytes`.
 std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes = 1ULL << 30);
+
+/// The same for a file that may be missing: absent when no entry of that name exists. An entry that
+/// exists means something, so one that cannot be read (a dangling link, a folder, a pipe) or is empty
+/// is an InvalidArtifact, as is a file larger than `max_bytes`.
+std::optional<std::string> read_optional_file(const std::filesystem::path& path,
+                                              std::uint64_t max_bytes = 1ULL << 30);
 
 /// Writes through a temporary file in the same folder, fsync and rename, so that a reader sees the
 /// old content or the new, never a part. Throws ResourceExhausted when the disk refuses.

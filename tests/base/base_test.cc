@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -59,6 +60,50 @@ TEST(ReadFile, ReturnsTheContentWithinItsLimit) {
   EXPECT_EQ(read_file(folder.path() / "file"), "hello");
   EXPECT_THROW(read_file(folder.path() / "file", 4), Error);
   EXPECT_THROW(read_file(folder.path() / "missing"), Error);
+}
+
+/// The kind of the error that `action` throws, and its message.
+template <typename Action>
+std::string error_of(const Action& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return std::string(error_kind_name(error.kind())) + " " + error.what();
+  }
+  return "no error";
+}
+
+TEST(ReadFile, DoesNotWaitForTheWriterOfAPipe) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path pipe = folder.path() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_NE(error_of([&] { read_file(pipe); }).find("not a regular file"), std::string::npos);
+  EXPECT_NE(error_of([&] { MappedFile::open(pipe); }).find("not a regular file"), std::string::npos);
+}
+
+TEST(ReadOptionalFile, OnlyAMissingNameIsAbsent) {
+  const test::TemporaryFolder folder;
+  folder.write("file", "hello");
+  EXPECT_EQ(read_optional_file(folder.path() / "file"), "hello");
+  EXPECT_EQ(read_optional_file(folder.path() / "missing"), std::nullopt);
+  EXPECT_EQ(read_optional_file(folder.path() / "missing" / "too"), std::nullopt);
+  EXPECT_EQ(read_optional_file(folder.path() / "file" / "below"), std::nullopt);
+  std::filesystem::create_symlink("file", folder.path() / "link-to-file");
+  EXPECT_EQ(read_optional_file(folder.path() / "link-to-file"), "hello");
+
+  folder.write("empty", "");
+  std::filesystem::create_directory(folder.path() / "folder");
+  std::filesystem::create_symlink("nowhere", folder.path() / "dangling");
+  std::filesystem::create_symlink("loop", folder.path() / "loop");
+  ASSERT_EQ(::mkfifo((folder.path() / "pipe").c_str(), 0600), 0);
+  for (const char* name : {"empty", "folder", "dangling", "loop", "loop/file", "pipe"}) {
+    const std::string path = (folder.path() / name).string();
+    const std::string error = error_of([&] { read_optional_file(path); });
+    EXPECT_TRUE(error.starts_with("invalid_artifact")) << name << ": " << error;
+    EXPECT_NE(error.find(path), std::string::npos) << error;
+  }
+  EXPECT_TRUE(
+      error_of([&] { read_optional_file(folder.path() / "file", 4); }).starts_with("invalid_artifact"));
 }
 
 TEST(WriteFileAtomically, ReplacesAndLeavesNothingElse) {

@@ -270,6 +270,33 @@ TensorInfo read_tensor_info(Reader& reader, const std::string& origin) {
   return info;
 }
 
+/// Tensors must follow each other with no more than padding between and behind them: bytes that belong
+/// to no tensor mean that the table does not describe this data.
+void check_layout(const std::vector<TensorInfo>& infos, uint64_t available, uint64_t alignment,
+                  const std::string& origin) {
+  std::vector<const TensorInfo*> order;
+  for (const TensorInfo& info : infos) order.push_back(&info);
+  std::sort(order.begin(), order.end(),
+            [](const TensorInfo* a, const TensorInfo* b) { return a->offset < b->offset; });
+  uint64_t end = 0;       // of the tensor before
+  uint64_t expected = 0;  // the next offset
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const TensorInfo& info = *order[i];
+    const std::string at = at_tensor(origin, info.tensor.name);
+    if (info.offset < end) fail_artifact(at, " overlaps tensor ", in_quotes(order[i - 1]->tensor.name));
+    if (info.offset != expected) {
+      fail_artifact(at, ": offset ", info.offset, "; expected ", expected,
+                    i == 0 ? ", where the data begins" : ", where the tensor before it ends");
+    }
+    end = info.offset + info.bytes;  // within the file, so far below 2^64
+    expected = (end + alignment - 1) / alignment * alignment;
+  }
+  if (available > expected) {
+    fail_artifact(kWhere, " ", origin, ": ", available - end,
+                  " bytes follow the last tensor; expected at most ", expected - end, " of padding");
+  }
+}
+
 /// Gives every tensor its bytes. `start` is where the data begins in the file.
 void place_tensors(std::vector<TensorInfo>& infos, std::span<const std::byte> bytes, uint64_t start,
                    uint64_t alignment, const std::string& origin) {
@@ -285,16 +312,7 @@ void place_tensors(std::vector<TensorInfo>& infos, std::span<const std::byte> by
     }
     info.tensor.data = bytes.subspan(start + info.offset, info.bytes);
   }
-  std::vector<const TensorInfo*> order;
-  for (const TensorInfo& info : infos) order.push_back(&info);
-  std::sort(order.begin(), order.end(),
-            [](const TensorInfo* a, const TensorInfo* b) { return a->offset < b->offset; });
-  for (std::size_t i = 1; i < order.size(); ++i) {
-    if (order[i - 1]->offset + order[i - 1]->bytes > order[i]->offset) {
-      fail_artifact(at_tensor(origin, order[i]->tensor.name), " overlaps tensor ",
-                    in_quotes(order[i - 1]->tensor.name));
-    }
-  }
+  check_layout(infos, available, alignment, origin);
 }
 
 /// Magic and version.

@@ -56,7 +56,8 @@ class GgufFile {
   /// Throws InvalidArtifact naming `origin` and the key or tensor on: wrong magic or version, any
   /// length beyond the file, unknown metadata type, nested arrays, duplicate keys or tensor names,
   /// bad alignment, more than 4 axes, an axis of 0 or above 2^31 - 1, a row that is no multiple of the block, size overflow, a
-  /// range outside the file, overlapping tensors. Throws Unsupported naming the tensor and its type
+  /// range outside the file, overlapping tensors, bytes between or behind them that are more than
+  /// padding. Throws Unsupported naming the tensor and its type
   /// number for a format outside GgufType.
   static GgufFile parse(std::span<const std::byte> bytes, const std::string& origin);
 

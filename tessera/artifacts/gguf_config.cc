@@ -1,11 +1,13 @@
 // ModelConfig from GGUF metadata. Keys: ggml's docs/gguf.md and the writers of llama.cpp.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "tessera/artifacts/config_checks.h"
 #include "tessera/artifacts/gguf.h"
 #include "tessera/artifacts/model_config.h"
 #include "tessera/artifacts/quotes.h"
+#include "tessera/artifacts/weight_names.h"
 #include "tessera/base/check.h"
 
 namespace tessera::artifacts {
@@ -52,6 +54,7 @@ class Keys {
   }
 
   std::optional<double> number(const char* name) const { return file_.number(key(name)); }
+  std::optional<bool> boolean(const char* name) const { return file_.boolean(key(name)); }
   std::optional<std::string> string(const char* name) const { return file_.string(key(name)); }
 
   [[noreturn]] void missing(const char* name) const {
@@ -121,6 +124,37 @@ void read_rope(const GgufFile& file, const Keys& keys, ModelConfig& config) {
   if (file.tensors().contains("rope_freqs.weight")) rope.kind = "factors";
 }
 
+/// Keys that change what a model computes, in ways that none of our models does. Only their neutral
+/// values are read; 0 is how several converters write "not used".
+void check_neutral_keys(const GgufFile& file, const Keys& keys, const ModelConfig& config) {
+  const auto refuse = [&](const char* name, const std::string& expected) {
+    base::fail_unsupported(kWhere, " ", file.origin(), ": ", in_quotes(keys.key(name)),
+                           " changes the results in a way that Tessera does not compute; expected ",
+                           expected);
+  };
+  for (const char* name : {"logit_scale", "embedding_scale", "residual_scale", "rope.scaling.attn_factor"}) {
+    const double value = keys.number(name).value_or(1);
+    if (value != 1 && value != 0) refuse(name, "1 or none");
+  }
+  for (const char* name : {"attn_logit_softcapping", "final_logit_softcapping", "attention.clamp_kqv",
+                           "attention.max_alibi_bias"}) {
+    if (keys.number(name).value_or(0) != 0) refuse(name, "0 or none");
+  }
+  if (!keys.boolean("attention.causal").value_or(true)) refuse("attention.causal", "true or none");
+  if (keys.boolean("use_parallel_residual").value_or(false)) refuse("use_parallel_residual", "false or none");
+  const double usual_scale = 1 / std::sqrt(static_cast<double>(config.head_dim));
+  const double scale = keys.number("attention.scale").value_or(usual_scale);
+  // The file holds a float32.
+  if (scale != 0 && !(std::abs(scale - usual_scale) <= 1e-6 * usual_scale)) {
+    refuse("attention.scale", "1 / sqrt(head_dim) or none");
+  }
+  if (config.rope_dims != config.head_dim && has_interleaved_rope_rows(config.model_type)) {
+    base::fail_unsupported(kWhere, " ", file.origin(), ": ", in_quotes(keys.key("rope.dimension_count")),
+                           " rotates ", config.rope_dims, " of ", config.head_dim,
+                           " dims in interleaved rows, which Tessera does not read");
+  }
+}
+
 std::optional<int32_t> token_id(const GgufFile& file, const char* key) {
   const std::optional<int64_t> id = file.integer(key);
   if (!id) return std::nullopt;
@@ -165,6 +199,7 @@ ModelConfig parse_model_config(const GgufFile& file) {
   config.is_tie_stated = true;
   read_token_ids(file, config);
   check_model_config(config, base::concat(kWhere, " ", file.origin()));
+  check_neutral_keys(file, keys, config);
   return config;
 }
 

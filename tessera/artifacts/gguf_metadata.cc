@@ -143,12 +143,13 @@ void GgufFile::merge(GgufFile part) {
 void GgufFile::check_complete() const {
   constexpr const char* kComplete = "[gguf.check_complete]";
   const int64_t count = integer("split.count").value_or(1);
+  if (count < 1) fail_artifact(kComplete, " ", origin_, ": split.count; expected at least 1, got ", count);
   const std::size_t n_parts = std::max<std::size_t>(merged_parts_.size(), 1);
   if (count > 1 && n_parts != static_cast<std::size_t>(count)) {
     fail_artifact(kComplete, " ", origin_, ": ", n_parts, " of ", count, " parts of a split model");
   }
   const std::optional<int64_t> n_tensors = integer("split.tensors.count");
-  if (count > 1 && n_tensors && *n_tensors != static_cast<int64_t>(tensors_.size())) {
+  if (n_tensors && *n_tensors != static_cast<int64_t>(tensors_.size())) {
     fail_artifact(kComplete, " ", origin_, ": split.tensors.count; expected ", *n_tensors, " tensors, got ",
                   tensors_.size());
   }

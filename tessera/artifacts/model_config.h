@@ -72,15 +72,17 @@ struct ModelConfig {
 /// not empty. `origin` names the folder in messages.
 /// Throws InvalidArtifact naming the field on anything missing, of the wrong type or out of range
 /// (sizes are bounded so that products cannot overflow, n_heads % n_kv_heads == 0, even rope_dims).
-/// Throws Unsupported for a `quantization_config` of another toolkit (GPTQ, AWQ, ...) or modes and
-/// bits that MLX does not know. `model_type` is the one of `text_config` where that has one.
+/// Throws Unsupported for a `quantization_config` of another toolkit (GPTQ, AWQ, ...), also beside
+/// MLX's `quantization`, or modes and bits that MLX does not know. `model_type` is the one of `text_config` where that has one.
 /// It does not decide whether the architecture is supported: models/registry does.
 ModelConfig parse_model_config(std::string_view config_json, std::string_view generation_config_json,
                                const std::string& origin);
 
 /// The same from GGUF metadata (`general.architecture` and `<architecture>.*`) and the tensor table:
 /// no output.weight means tied. The architecture is taken as the model type; the hidden activation is
-/// not in the file and stays "silu". Throws Unsupported where layers differ in size.
+/// not in the file and stays "silu". Throws Unsupported where layers differ in size, where a key asks
+/// for computations that no model of ours does (soft caps, scales other than the usual ones, attention
+/// that is not causal), and for rotary pairs in interleaved rows that cover a part of a head.
 ModelConfig parse_model_config(const GgufFile& file);
 
 }  // namespace tessera::artifacts

@@ -43,16 +43,19 @@ QuantizationSpec read_spec(const JsonFields& fields, const std::optional<Quantiz
   return spec;
 }
 
-/// The object that holds MLX's quantization, if there is one.
+/// The object that holds MLX's quantization, if there is one. MLX writes it under both names; an
+/// object that names a method is another toolkit's, whose weights the other object cannot describe.
 std::optional<JsonFields> find_quantization(const JsonFields& config) {
-  if (auto quantization = config.nested("quantization")) return quantization;
   auto copy = config.nested("quantization_config");
-  if (!copy) return std::nullopt;
-  if (const auto method = copy->string("quant_method")) {
-    base::fail_unsupported(copy->at("quant_method"), " ", in_quotes(*method),
-                           "; expected MLX's quantization or none");
+  auto quantization = config.nested("quantization");
+  for (const auto& fields : {quantization, copy}) {
+    const auto method = fields ? fields->string("quant_method") : std::nullopt;
+    if (method) {
+      base::fail_unsupported(fields->at("quant_method"), " ", in_quotes(*method),
+                             "; expected MLX's quantization or none");
+    }
   }
-  return copy;
+  return quantization ? quantization : copy;
 }
 
 }  // namespace
@@ -71,6 +74,7 @@ QuantizationConfig read_quantization(const json& config, const char* where, cons
     result.fallback = read_spec(*fields, std::nullopt);
   }
   for (const auto& [path, value] : fields->object().items()) {
+    if (path == "bits" || path == "group_size" || path == "mode" || value.is_null()) continue;
     if (value.is_boolean()) {
       result.overrides.emplace(path, value.get<bool>() ? result.fallback : std::nullopt);
     } else if (value.is_object()) {
@@ -78,6 +82,9 @@ QuantizationConfig read_quantization(const json& config, const char* where, cons
       result.overrides.emplace(
           path,
           read_spec(JsonFields(value, where, origin, "quantization." + in_quotes(path)), result.fallback));
+    } else {
+      base::fail_artifact(fields->at(in_quotes(path)), "; expected true, false or an object, got ",
+                          value.type_name());
     }
   }
   return result;

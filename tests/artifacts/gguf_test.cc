@@ -127,6 +127,27 @@ TEST(Gguf, RefusesWrongTensors) {
   EXPECT_THAT(iq, HasSubstr("format number 16"));
 }
 
+TEST(Gguf, RefusesBytesThatBelongToNoTensor) {
+  // Q8_0 takes fewer bytes than the F32 that the data holds.
+  EXPECT_THAT(refusal(GgufBuilder().tensor("a", {32}, 8, Bytes(128)).tensor("b", {4}, 0, Bytes(16))),
+              HasSubstr("tensor \"b\": offset 128; expected 64"));
+  EXPECT_THAT(refusal(GgufBuilder().tensor("a", {32}, 8, Bytes(128))), HasSubstr("94 bytes follow"));
+  EXPECT_THAT(refusal(GgufBuilder().tensor("a", {4}, 0, Bytes(33))), HasSubstr("follow the last tensor"));
+  EXPECT_THAT(refusal(GgufBuilder().alignment(8).tensor_at("b", {1}, 0, 8).tensor("a", {4}, 0, Bytes(16))),
+              HasSubstr("overlaps"));
+  Bytes bytes = GgufBuilder().u32("key", 1).build();
+  GgufFile::parse(bytes, "x");
+  bytes.resize(bytes.size() + 1);
+  EXPECT_THROW(GgufFile::parse(bytes, "x"), Error);
+  for (const std::size_t padded : {16, 17, 32}) {
+    const Bytes file = GgufBuilder().tensor("a", {4}, 0, Bytes(padded)).build();
+    EXPECT_EQ(GgufFile::parse(file, "x").tensors().size(), 1u);
+  }
+  // The table may name tensors in any order.
+  const Bytes swapped = GgufBuilder().tensor_at("b", {4}, 0, 32).tensor("a", {4}, 0, Bytes(48)).build();
+  EXPECT_EQ(GgufFile::parse(swapped, "x").tensors().at("b").data.size(), 16u);
+}
+
 GgufBuilder split_part(int number, int count, const char* tensor) {
   GgufBuilder builder;
   if (number == 0) builder.string("general.architecture", "llama");
@@ -148,6 +169,18 @@ TEST(Gguf, MergesSplitParts) {
   file.check_complete();
   EXPECT_EQ(file.tensors().size(), 3u);
   EXPECT_EQ(file.string("general.architecture"), "llama");
+}
+
+TEST(Gguf, ChecksTheCountsOfAnUnsplitFile) {
+  const auto check = [](const GgufBuilder& builder) {
+    const Bytes bytes = builder.build();
+    GgufFile::parse(bytes, "x").check_complete();
+  };
+  check(GgufBuilder());
+  check(GgufBuilder().u32("split.count", 1).i32("split.tensors.count", 0));
+  EXPECT_THROW(check(GgufBuilder().u32("split.count", 0)), Error);
+  EXPECT_THROW(check(GgufBuilder().i32("split.count", -1)), Error);
+  EXPECT_THROW(check(GgufBuilder().i32("split.tensors.count", 3)), Error);
 }
 
 TEST(Gguf, RefusesPartsThatDoNotBelongTogether) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tessera/artifacts/gguf.h"
 #include "tessera/base/file.h"
 #include "tessera/error.h"
@@ -133,17 +135,23 @@ TEST(ModelConfig, ReadsQuantization) {
     EXPECT_EQ(q.spec("a.d")->bits, 4);
     EXPECT_EQ(q.spec("a.e")->group_size, 32);
   }
-  // MLX writes both keys; the other toolkits' object must not matter then.
+  // MLX writes both keys.
   EXPECT_EQ(
-      parsed(R"("quantization":{"bits":8,"group_size":64},"quantization_config":{"quant_method":"gptq"})")
-          .quantization.spec("x")
-          ->bits,
+      parsed(R"("quantization":{"bits":8},"quantization_config":{"bits":8})").quantization.spec("x")->bits,
       8);
   EXPECT_EQ(parsed(R"("quantization":{"mode":"mxfp4"})").quantization.spec("x")->group_size, 32);
   EXPECT_FALSE(parsed(R"("quantization":{"a":{"bits":4,"group_size":64}})").quantization.spec("b"));
   const auto unsupported = ErrorKind::kUnsupported;
   EXPECT_THAT(refusal_of(R"("quantization_config":{"quant_method":"gptq","bits":4})", unsupported),
               HasSubstr("gptq"));
+  EXPECT_THAT(
+      refusal_of(R"("quantization":{"bits":8},"quantization_config":{"quant_method":"gptq"})", unsupported),
+      HasSubstr("quantization_config.quant_method \"gptq\""));
+  EXPECT_THAT(refusal_of(R"("quantization":{"bits":8,"quant_method":"awq"})", unsupported), HasSubstr("awq"));
+  for (const std::string value : {"\"junk\"", "4", "[8]"}) {
+    EXPECT_THAT(refusal_of(R"("quantization":{"bits":4,"model.embed_tokens":)" + value + "}"),
+                HasSubstr("quantization.\"model.embed_tokens\"; expected true, false or an object"));
+  }
   EXPECT_THAT(refusal_of(R"("quantization":{"bits":7})", unsupported), HasSubstr("quantization.bits"));
   EXPECT_THAT(refusal_of(R"("quantization":{"bits":4,"group_size":48})", unsupported),
               HasSubstr("group_size"));
@@ -165,7 +173,12 @@ TEST(ModelConfig, NamesTheWrongField) {
   EXPECT_THAT(refusal_of(R"("head_dim":15)"), HasSubstr("rotated dims"));
   EXPECT_THAT(refusal_of(R"("partial_rotary_factor":1.5)"), HasSubstr("partial_rotary_factor"));
   EXPECT_THAT(refusal_of(R"("rms_norm_eps":0)"), HasSubstr("rms_norm_eps"));
+  EXPECT_THAT(refusal_of(R"("rms_norm_eps":1e-60)"),
+              HasSubstr("rms_norm_eps; expected 1e-30 to 1, got 1e-60"));
+  EXPECT_THAT(refusal_of(R"("rms_norm_eps":1.5)"), HasSubstr("rms_norm_eps"));
   EXPECT_THAT(refusal_of(R"("rope_theta":-1.0)"), HasSubstr("rope_theta"));
+  EXPECT_THAT(refusal_of(R"("rope_theta":1e39)"), HasSubstr("rope_theta; expected 1 to 1e+30, got 1e+39"));
+  EXPECT_THAT(refusal_of(R"("rope_scaling":{"rope_type":"linear","factor":1e300})"), HasSubstr("factor"));
   EXPECT_THAT(refusal_of(R"("eos_token_id":[1,"x"])"), HasSubstr("eos_token_id"));
   EXPECT_THAT(refusal_of(R"("eos_token_id":-1)"), HasSubstr("eos_token_id"));
   EXPECT_THAT(refusal_of(R"("text_config":7)"), HasSubstr("text_config; expected an object"));
@@ -218,7 +231,7 @@ TEST(ModelConfig, ReadsGgufVariants) {
   auto builder = testing::tiny_gguf_model();
   builder.u32("llama.attention.key_length", 32)
       .u32("llama.attention.value_length", 32)
-      .u32("llama.rope.dimension_count", 16);
+      .u32("llama.rope.dimension_count", 32);
   builder.string("llama.rope.scaling.type", "linear").f32("llama.rope.scaling.factor", 4.0f);
   builder.u32("llama.attention.sliding_window", 512)
       .u32("tokenizer.ggml.eot_token_id", 2)
@@ -226,7 +239,7 @@ TEST(ModelConfig, ReadsGgufVariants) {
   builder.tensor("output.weight", {64, 4}, 0, Bytes(1024)).tensor("blk.0.attn_q.bias", {64}, 0, Bytes(256));
   ModelConfig config = from_gguf(builder);
   EXPECT_EQ(config.head_dim, 32);
-  EXPECT_EQ(config.rope_dims, 16);
+  EXPECT_EQ(config.rope_dims, 32);
   EXPECT_EQ(config.rope_scaling.kind, "linear");
   EXPECT_EQ(config.rope_scaling.factor, 4.0);
   EXPECT_EQ(config.sliding_window, 512);
@@ -246,13 +259,57 @@ TEST(ModelConfig, ReadsPerLayerSizesOfGguf) {
     builder.array<uint32_t>("qwen2.feed_forward_length", 4, sizes).u32("qwen2.attention.head_count", 4);
     builder.u32("qwen2.context_length", 64)
         .u32("qwen2.vocab_size", 9)
+        .u32("qwen2.rope.dimension_count", 8)
         .f32("qwen2.attention.layer_norm_rms_epsilon", 1e-6f);
     return from_gguf(builder);
   };
   EXPECT_EQ(with_ffn({96, 96}).intermediate_size, 96);
   EXPECT_EQ(with_ffn({96, 96}).model_type, "qwen2");
+  EXPECT_EQ(with_ffn({96, 96}).rope_dims, 8);
   EXPECT_THROW(with_ffn({96, 128}), Error);
   EXPECT_THROW(with_ffn({}), Error);
+}
+
+/// What a model of these keys is refused with.
+std::string unsupported_gguf(const testing::GgufBuilder& builder) {
+  try {
+    from_gguf(builder);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUnsupported) << error.what();
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(ModelConfig, RefusesGgufKeysThatChangeTheResults) {
+  const auto with_number = [](const std::string& name, float value) {
+    return testing::tiny_gguf_model().f32("llama." + name, value);
+  };
+  for (const std::string name :
+       {"logit_scale", "embedding_scale", "residual_scale", "rope.scaling.attn_factor"}) {
+    EXPECT_THAT(unsupported_gguf(with_number(name, 0.5f)), HasSubstr("llama." + name));
+    from_gguf(with_number(name, 1));
+    from_gguf(with_number(name, 0));
+  }
+  for (const std::string name : {"attn_logit_softcapping", "final_logit_softcapping", "attention.clamp_kqv",
+                                 "attention.max_alibi_bias"}) {
+    EXPECT_THAT(unsupported_gguf(with_number(name, 30)), HasSubstr("llama." + name));
+    from_gguf(with_number(name, 0));
+  }
+  EXPECT_THAT(unsupported_gguf(with_number("attention.scale", 0.125f)), HasSubstr("llama.attention.scale"));
+  EXPECT_THAT(unsupported_gguf(with_number("attention.scale", NAN)), HasSubstr("llama.attention.scale"));
+  from_gguf(with_number("attention.scale", 0.25f));  // 1 / sqrt(16)
+  const auto with_flag = [](const std::string& name, bool value) {
+    return testing::tiny_gguf_model().boolean("llama." + name, value);
+  };
+  EXPECT_THAT(unsupported_gguf(with_flag("attention.causal", false)), HasSubstr("llama.attention.causal"));
+  EXPECT_THAT(unsupported_gguf(with_flag("use_parallel_residual", true)), HasSubstr("use_parallel_residual"));
+  from_gguf(with_flag("attention.causal", true));
+}
+
+TEST(ModelConfig, RefusesPartsOfAHeadInInterleavedRows) {
+  EXPECT_THAT(unsupported_gguf(testing::tiny_gguf_model().u32("llama.rope.dimension_count", 8)),
+              HasSubstr("llama.rope.dimension_count"));
 }
 
 }  // namespace

@@ -53,11 +53,12 @@ class Checkpoint {
 
   /// A tensor in full, converted to `dtype`. Throws InvalidArtifact when it is missing or no float.
   virtual mlx::core::array dense(std::string_view name, mlx::core::Dtype dtype) const = 0;
-  /// The matrix of the module at `path`, quantized as stored, or dense in `dtype`.
+  /// The matrix of the module at `path`, quantized or dense as it is stored. GGUF formats without an
+  /// affine form become float32.
   /// Throws InvalidArtifact when it is missing or its parts do not belong together.
-  virtual tensor::Weight weight(const std::string& path, mlx::core::Dtype dtype) const = 0;
+  virtual tensor::Weight weight(const std::string& path) const = 0;
 
-  /// One line per tensor, dense ones as they are loaded in `dtype`.
+  /// One line per tensor: matrices as weight() gives them, vectors in `dtype`.
   virtual std::vector<TensorReport> report(mlx::core::Dtype dtype) const = 0;
 
  protected:

@@ -82,14 +82,15 @@ class GgufCheckpoint final : public Checkpoint {
     return converted;
   }
 
-  tensor::Weight weight(const std::string& path, mx::Dtype dtype) const override {
+  tensor::Weight weight(const std::string& path) const override {
     const std::string name = path + ".weight";
     const Stored& stored = find(name);
     if (stored.tensor->shape.size() != 2) {
       base::fail_artifact("[artifacts.checkpoint] ", origin(), ": tensor ", stored.tensor->name, " has ",
                           stored.tensor->shape.size(), " axes; expected a matrix");
     }
-    if (!affine_form(stored.tensor->type)) return dense(name, dtype);
+    const GgufType type = stored.tensor->type;
+    if (!affine_form(type)) return dense(name, is_dense(type) ? dense_dtype(type) : mx::float32);
     tensor::QuantizedTensor quantized = repack(*stored.tensor);
     if (is_rope(stored)) {
       quantized.w = reorder_rows(quantized.w, stored);
@@ -118,8 +119,10 @@ class GgufCheckpoint final : public Checkpoint {
         report.loaded_bytes =
             report.elements * static_cast<uint64_t>(form->bits) / 8 + groups * (form->has_f32_scales ? 8 : 4);
       } else {
-        report.loaded_as = tensor::to_string(dtype);
-        report.loaded_bytes = report.elements * dtype.size();
+        const bool is_matrix = stored.tensor->shape.size() == 2;
+        const mx::Dtype loaded = !is_matrix ? dtype : is_dense(type) ? dense_dtype(type) : mx::float32;
+        report.loaded_as = tensor::to_string(loaded);
+        report.loaded_bytes = report.elements * loaded.size();
       }
       reports.push_back(std::move(report));
     }
@@ -165,8 +168,10 @@ class GgufCheckpoint final : public Checkpoint {
   mx::array values_of(const Stored& stored) const {
     const GgufTensor& tensor = *stored.tensor;
     if (is_dense(tensor.type)) {
-      return tensor::external_array(tensor.data.data(), shape_of(tensor), dense_dtype(tensor.type),
-                                    stored.file);
+      // The pages are not needed any more once the array is gone: its values have been packed.
+      const std::shared_ptr<const void> owner(tensor.data.data(), [file = stored.file, bytes = tensor.data](
+                                                                      const void*) { file->release(bytes); });
+      return tensor::external_array(tensor.data.data(), shape_of(tensor), dense_dtype(tensor.type), owner);
     }
     return filled<float>(shape_of(tensor), mx::float32, elements_of(tensor), [&](std::span<float> values) {
       for_each_piece(tensor, [&](std::size_t first, std::size_t count, std::span<const std::byte> blocks) {

@@ -74,7 +74,7 @@ class SafetensorsCheckpoint final : public Checkpoint {
     return converted;
   }
 
-  tensor::Weight weight(const std::string& path, mx::Dtype dtype) const override {
+  tensor::Weight weight(const std::string& path) const override {
     const std::string name = path + ".weight";
     if (!contains(path + ".scales")) {
       const Stored& stored = find(name);
@@ -82,7 +82,7 @@ class SafetensorsCheckpoint final : public Checkpoint {
         base::fail_artifact("[artifacts.checkpoint] ", stored.file->path().string(), ": tensor ", name,
                             " has ", stored.entry.shape.size(), " axes; expected a matrix");
       }
-      return dense(name, dtype);
+      return dense(name, dtype_of(stored.entry.type));
     }
     const QuantizationSpec spec = spec_of(path);
     std::optional<mx::array> biases;
@@ -139,7 +139,10 @@ class SafetensorsCheckpoint final : public Checkpoint {
     for (const int64_t size : stored.entry.shape) shape.push_back(static_cast<int>(size));
     const std::byte* data = stored.entry.data.data();
     if (!stored.entry.data.empty() && reinterpret_cast<std::uintptr_t>(data) % dtype.size() == 0) {
-      return tensor::external_array(data, std::move(shape), dtype, stored.file);
+      // The pages are not needed any more once the array is gone: its values have been packed.
+      const std::shared_ptr<const void> owner(
+          data, [file = stored.file, bytes = stored.entry.data](const void*) { file->release(bytes); });
+      return tensor::external_array(data, std::move(shape), dtype, owner);
     }
     mx::allocator::Data copy = mx::allocator::malloc(stored.entry.data.size());
     std::memcpy(copy.buffer().raw_ptr(), data, stored.entry.data.size());
@@ -164,8 +167,9 @@ class SafetensorsCheckpoint final : public Checkpoint {
     TensorReport report{.name = path, .stored_as = element_type_name(stored.entry.type)};
     report.elements = stored.entry.data.size() / element_bytes(stored.entry.type);
     report.stored_bytes = stored.entry.data.size();
-    report.loaded_as = tensor::to_string(dtype);
-    report.loaded_bytes = report.elements * dtype.size();
+    const mx::Dtype loaded = stored.entry.shape.size() == 2 ? dtype_of(stored.entry.type) : dtype;
+    report.loaded_as = tensor::to_string(loaded);
+    report.loaded_bytes = report.elements * loaded.size();
     return report;
   }
 

@@ -1,6 +1,8 @@
 #include "tessera/kernels/attention.h"
 
 #include "tessera/base/check.h"
+#include "tessera/kernels/cpu/attention.h"
+#include "tessera/kernels/device.h"
 #include "tessera/kernels/reference/attention.h"
 #include "tessera/tensor/shape.h"
 
@@ -9,7 +11,7 @@ namespace tessera::kernels {
 namespace mx = mlx::core;
 
 mx::array attention(const mx::array& q, const mx::array& k, const mx::array& v, float scale,
-                    const tensor::Mask& mask) {
+                    const tensor::Mask& mask, const std::shared_ptr<base::ThreadPool>& pool) {
   const auto refuse = [&](const char* expected) {
     base::fail_argument("[kernels.attention] q ", tensor::to_string(q.shape()), ", k ",
                         tensor::to_string(k.shape()), ", v ", tensor::to_string(v.shape()), "; expected ",
@@ -23,6 +25,9 @@ mx::array attention(const mx::array& q, const mx::array& k, const mx::array& v, 
   if (mask.mode == tensor::Mask::Mode::kCausal && q.shape(2) > k.shape(2)) {
     refuse("at least as many keys as queries under a causal mask");
   }
+  const bool fits = pool && runs_on_cpu(q) && runs_on_cpu(k) && runs_on_cpu(v) && k.shape(2) > 0 &&
+                    q.shape(3) % 16 == 0 && v.shape(3) % 16 == 0 && mask.mode != tensor::Mask::Mode::kArray;
+  if (fits) return cpu::attention(q, k, v, scale, mask.mode == tensor::Mask::Mode::kCausal, pool);
   return reference::attention(q, k, v, scale, mask);
 }
 

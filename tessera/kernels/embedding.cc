@@ -2,6 +2,8 @@
 
 #include <mlx/ops.h>
 
+#include "tessera/kernels/cpu/packed_primitives.h"
+
 namespace tessera::kernels {
 
 namespace mx = mlx::core;
@@ -13,6 +15,10 @@ mx::array embedding_rows(const mx::array& ids, const tensor::Weight& table, mx::
   rows.scales = mx::take(rows.scales, ids, 0);
   if (rows.biases) rows.biases = mx::take(*rows.biases, ids, 0);
   return tensor::dequantize(rows, dtype);
+}
+
+mx::array embedding_rows(const mx::array& ids, const PackedMatrix& table, mx::Dtype dtype) {
+  return mx::astype(cpu::packed_rows(ids, table), dtype);
 }
 
 }  // namespace tessera::kernels

@@ -3,6 +3,7 @@
 
 #include <mlx/array.h>
 
+#include "tessera/kernels/packed_matrix.h"
 #include "tessera/tensor/weight.h"
 
 namespace tessera::kernels {
@@ -12,6 +13,10 @@ namespace tessera::kernels {
 /// REQUIRES: ids in range (not checked here: ids may be unevaluated; execution/ checks its input).
 /// Source: spec of the reference system 1.6; MLX `take`, `dequantize`.
 mlx::core::array embedding_rows(const mlx::core::array& ids, const tensor::Weight& table,
+                                mlx::core::Dtype dtype);
+
+/// The same from a packed table.
+mlx::core::array embedding_rows(const mlx::core::array& ids, const PackedMatrix& table,
                                 mlx::core::Dtype dtype);
 
 }  // namespace tessera::kernels

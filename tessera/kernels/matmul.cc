@@ -1,6 +1,9 @@
 #include "tessera/kernels/matmul.h"
 
+#include <mlx/ops.h>
+
 #include "tessera/base/check.h"
+#include "tessera/kernels/cpu/packed_primitives.h"
 #include "tessera/kernels/reference/matmul.h"
 #include "tessera/tensor/shape.h"
 
@@ -24,6 +27,14 @@ mx::array matmul_transposed(const mx::array& x, const mx::array& w) {
                         to_string(w.shape()), "; expected [.., K] and [N, K]");
   }
   return reference::matmul_transposed(x, w);
+}
+
+mx::array packed_matmul(const mx::array& x, const PackedMatrix& w) {
+  if (x.ndim() < 1 || x.shape(-1) != w.layout.columns || x.size() == 0) {
+    base::fail_argument("[kernels.packed_matmul] x has shape ", to_string(x.shape()),
+                        "; expected a last axis of ", w.layout.columns);
+  }
+  return mx::astype(cpu::packed_matmul(x, w), x.dtype());
 }
 
 }  // namespace tessera::kernels

@@ -3,6 +3,7 @@
 
 #include <mlx/array.h>
 
+#include "tessera/kernels/packed_matrix.h"
 #include "tessera/tensor/quantized_tensor.h"
 
 namespace tessera::kernels {
@@ -19,5 +20,10 @@ mlx::core::array quantized_matmul(const mlx::core::array& x, const tensor::Quant
 /// x w^T with a dense w.
 /// x [.., K], w [N, K]; returns [.., N] in the dtype of x. Throws InvalidArgument on a mismatch.
 mlx::core::array matmul_transposed(const mlx::core::array& x, const mlx::core::array& w);
+
+/// x w^T with a packed w: products and sums in float32, each stored value used as it is.
+/// x [.., K] of any floating type; returns [.., N] in the dtype of x. Differentiable in x.
+/// Throws InvalidArgument on a mismatch.
+mlx::core::array packed_matmul(const mlx::core::array& x, const PackedMatrix& w);
 
 }  // namespace tessera::kernels

@@ -1,9 +1,11 @@
 #include "tessera/kernels/norm.h"
 
-#include <mlx/fast.h>
 #include <mlx/ops.h>
 
 #include "tessera/base/check.h"
+#include "tessera/kernels/cpu/elementwise.h"
+#include "tessera/kernels/device.h"
+#include "tessera/kernels/reference/elementwise.h"
 #include "tessera/tensor/shape.h"
 
 namespace tessera::kernels {
@@ -15,10 +17,11 @@ mx::array rms_norm(const mx::array& x, const std::optional<mx::array>& weight, f
     base::fail_argument("[kernels.rms_norm] x ", tensor::to_string(x.shape()), " with weight ",
                         weight ? tensor::to_string(weight->shape()) : "none", "; expected [.., E] and [E]");
   }
-  // MLX's result takes the common dtype of x and weight; a float32 gain must not widen a bfloat16 stream.
-  if (weight && weight->dtype() != x.dtype())
-    return mx::fast::rms_norm(x, mx::astype(*weight, x.dtype()), eps);
-  return mx::fast::rms_norm(x, weight, eps);
+  if (runs_on_cpu(x) && x.shape(-1) % 16 == 0 && x.size() > 0) {
+    const auto wide = weight ? std::optional(mx::astype(*weight, mx::float32)) : std::nullopt;
+    return cpu::rms_norm(x, wide, eps);
+  }
+  return reference::rms_norm(x, weight, eps);
 }
 
 }  // namespace tessera::kernels

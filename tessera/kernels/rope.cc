@@ -1,22 +1,23 @@
 #include "tessera/kernels/rope.h"
 
-#include <mlx/fast.h>
-
 #include "tessera/base/check.h"
+#include "tessera/kernels/cpu/elementwise.h"
+#include "tessera/kernels/device.h"
+#include "tessera/kernels/reference/elementwise.h"
 #include "tessera/tensor/shape.h"
 
 namespace tessera::kernels {
 
 namespace mx = mlx::core;
 
-mx::array rope(const mx::array& x, const RopeParameters& parameters, int offset) {
-  if (x.ndim() != 4 || parameters.dims <= 0 || parameters.dims % 2 != 0 || parameters.dims > x.shape(3)) {
-    base::fail_argument("[kernels.rope] x ", tensor::to_string(x.shape()), " with ", parameters.dims,
-                        " rotated dims; expected [B, H, L, D] and an even number up to D");
+mx::array rope(const mx::array& x, const mx::array& frequencies, int offset) {
+  if (x.ndim() != 4 || frequencies.ndim() != 1 || frequencies.dtype() != mx::float32 ||
+      2 * frequencies.shape(0) > x.shape(3)) {
+    base::fail_argument("[kernels.rope] x ", tensor::to_string(x.shape()), " with frequencies ",
+                        tensor::to_string(frequencies.shape()), "; expected [B, H, L, D] and [up to D / 2]");
   }
-  const std::optional<float> theta = parameters.periods ? std::nullopt : std::optional(parameters.theta);
-  return mx::fast::rope(x, parameters.dims, parameters.is_interleaved, theta, parameters.position_scale,
-                        offset, parameters.periods);
+  if (runs_on_cpu(x)) return cpu::rope(x, frequencies, offset);
+  return reference::rope(x, frequencies, offset);
 }
 
 }  // namespace tessera::kernels

@@ -3,7 +3,9 @@
 
 #include <mlx/array.h>
 
-#include "tessera/tensor/weight.h"
+#include <memory>
+
+#include "tessera/layers/matrix.h"
 
 namespace tessera::layers {
 
@@ -11,8 +13,8 @@ namespace tessera::layers {
 /// Source: spec of the reference system 1.6.
 class Embedding {
  public:
-  /// `dtype` is the dtype of encode()'s result.
-  Embedding(tensor::Weight table, mlx::core::Dtype dtype);
+  /// `dtype` is the dtype of encode()'s result. With a pool the table is packed for our kernels.
+  Embedding(tensor::Weight table, mlx::core::Dtype dtype, std::shared_ptr<base::ThreadPool> pool = nullptr);
 
   /// ids [B, L] int32 -> rows [B, L, E]; of a quantized table only these rows are dequantized.
   mlx::core::array encode(const mlx::core::array& ids) const;
@@ -20,11 +22,11 @@ class Embedding {
   /// The tied head: h [.., E] -> h table^T, [.., V].
   mlx::core::array as_linear(const mlx::core::array& h) const;
 
-  int vocab_size() const { return tensor::weight_rows(table_); }
-  int hidden_size() const { return tensor::weight_columns(table_); }
+  int vocab_size() const { return matrix_rows(table_); }
+  int hidden_size() const { return matrix_columns(table_); }
 
  private:
-  tensor::Weight table_;
+  Matrix table_;
   mlx::core::Dtype dtype_;
 };
 

@@ -5,18 +5,14 @@
 #include <utility>
 
 #include "tessera/base/check.h"
-#include "tessera/kernels/matmul.h"
 #include "tessera/tensor/shape.h"
 
 namespace tessera::layers {
 
 namespace mx = mlx::core;
 
-Linear::Linear(tensor::Weight weight, std::optional<mx::array> bias)
-    : weight_(std::move(weight)), bias_(std::move(bias)) {
-  if (const auto* quantized = std::get_if<tensor::QuantizedTensor>(&weight_)) {
-    tensor::validate(*quantized, "layers.linear");
-  }
+Linear::Linear(tensor::Weight weight, std::optional<mx::array> bias, std::shared_ptr<base::ThreadPool> pool)
+    : matrix_(make_matrix(std::move(weight), std::move(pool), "layers.linear")), bias_(std::move(bias)) {
   if (bias_ && bias_->shape() != mx::Shape{out_features()}) {
     base::fail_argument("[layers.linear] bias of shape ", tensor::to_string(bias_->shape()), "; expected [",
                         out_features(), "]");
@@ -24,9 +20,7 @@ Linear::Linear(tensor::Weight weight, std::optional<mx::array> bias)
 }
 
 mx::array Linear::forward(const mx::array& x) const {
-  const auto* dense = std::get_if<mx::array>(&weight_);
-  const mx::array y = dense ? kernels::matmul_transposed(x, *dense)
-                            : kernels::quantized_matmul(x, std::get<tensor::QuantizedTensor>(weight_));
+  const mx::array y = multiply(x, matrix_);
   return bias_ ? mx::add(y, mx::astype(*bias_, y.dtype())) : y;
 }
 

@@ -3,27 +3,29 @@
 
 #include <mlx/array.h>
 
+#include <memory>
 #include <optional>
 
-#include "tessera/tensor/weight.h"
+#include "tessera/layers/matrix.h"
 
 namespace tessera::layers {
 
 /// y = x W^T + b. Immutable after construction; copying shares the arrays.
 class Linear {
  public:
-  /// weight [out, in]; bias [out] or absent. Throws InvalidArgument when they do not fit.
-  explicit Linear(tensor::Weight weight, std::optional<mlx::core::array> bias = std::nullopt);
+  /// weight [out, in]; bias [out] or absent. With a pool the weight is packed for our kernels.
+  /// Throws InvalidArgument when they do not fit.
+  explicit Linear(tensor::Weight weight, std::optional<mlx::core::array> bias = std::nullopt,
+                  std::shared_ptr<base::ThreadPool> pool = nullptr);
 
   /// x [.., in] -> [.., out] in the dtype of x.
   mlx::core::array forward(const mlx::core::array& x) const;
 
-  int in_features() const { return tensor::weight_columns(weight_); }
-  int out_features() const { return tensor::weight_rows(weight_); }
-  const tensor::Weight& weight() const { return weight_; }
+  int in_features() const { return matrix_columns(matrix_); }
+  int out_features() const { return matrix_rows(matrix_); }
 
  private:
-  tensor::Weight weight_;
+  Matrix matrix_;
   std::optional<mlx::core::array> bias_;
 };
 

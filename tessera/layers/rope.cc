@@ -1,6 +1,7 @@
 #include "tessera/layers/rope.h"
 
 #include <mlx/ops.h>
+#include <mlx/transforms.h>
 
 #include <numbers>
 
@@ -53,21 +54,28 @@ bool is_supported_rope_scaling(const std::string& scaling) {
   return scaling == "default" || scaling == "linear" || scaling == "llama3" || scaling == "factors";
 }
 
-Rope::Rope(const RopeConfig& config) {
-  parameters_.dims = config.dims;
-  parameters_.is_interleaved = config.is_interleaved;
-  parameters_.theta = static_cast<float>(config.theta);
-  if (config.frequency_factors) {
-    parameters_.periods = mx::multiply(base_periods(config), *config.frequency_factors);
-  } else if (config.scaling == "linear") {
-    if (config.factor <= 0) base::fail_argument("[layers.rope] linear scaling needs factor > 0");
-    parameters_.position_scale = static_cast<float>(1.0 / config.factor);
-  } else if (config.scaling == "llama3") {
-    parameters_.periods = llama3_periods(config);
-  } else if (config.scaling != "default") {
-    base::fail_unsupported("[layers.rope] rope scaling '", config.scaling,
-                           "'; supported: default, linear, llama3");
+namespace {
+
+/// Positions per radian of each pair.
+mx::array scaled_periods(const RopeConfig& config) {
+  if (config.dims <= 0 || config.dims % 2 != 0) {
+    base::fail_argument("[layers.rope] ", config.dims, " rotated dims; expected a positive even number");
   }
+  if (config.frequency_factors) return mx::multiply(base_periods(config), *config.frequency_factors);
+  if (config.scaling == "default") return base_periods(config);
+  if (config.scaling == "llama3") return llama3_periods(config);
+  if (config.scaling == "linear") {
+    if (config.factor <= 0) base::fail_argument("[layers.rope] linear scaling needs factor > 0");
+    return mx::multiply(base_periods(config), scalar(config.factor));
+  }
+  base::fail_unsupported("[layers.rope] rope scaling '", config.scaling,
+                         "'; supported: default, linear, llama3");
+}
+
+}  // namespace
+
+Rope::Rope(const RopeConfig& config) : frequencies_(mx::divide(scalar(1.0), scaled_periods(config))) {
+  mx::eval(frequencies_);
 }
 
 }  // namespace tessera::layers

@@ -13,7 +13,6 @@ namespace tessera::layers {
 /// What a configuration says about a layer's rotation.
 struct RopeConfig {
   int dims = 0;  // rotated leading dims of a head
-  bool is_interleaved = false;
   double theta = 10000.0;
   std::string scaling = "default";  // default, linear, llama3
   double factor = 1.0;
@@ -34,11 +33,11 @@ class Rope {
 
   /// x [B, H, L, D], position of x[:, :, l] is offset + l.
   mlx::core::array forward(const mlx::core::array& x, int offset) const {
-    return kernels::rope(x, parameters_, offset);
+    return kernels::rope(x, frequencies_, offset);
   }
 
  private:
-  kernels::RopeParameters parameters_;
+  mlx::core::array frequencies_;  // [dims / 2] float32, radians per position, evaluated
 };
 
 }  // namespace tessera::layers

@@ -31,6 +31,7 @@ class Llama final : public CausalModel {
   Llama(Weights& weights, const artifacts::ModelConfig& config, const Composition& composition)
       : config_(config),
         composition_(composition),
+        threads_(weights.pool()),
         embedding_(weights.embedding("model.embed_tokens", config.vocab_size, config.hidden_size)),
         norm_(weights.rms_norm("model.norm", config.hidden_size, config.rms_norm_eps)) {
     const layers::Rope rope = make_rope(weights);
@@ -81,7 +82,7 @@ class Llama final : public CausalModel {
     auto row = std::make_shared<state::PageRow>(pool_);
     std::vector<std::unique_ptr<state::AttentionState>> layers;
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
-      layers.push_back(std::make_unique<state::PlainKvState>(row, static_cast<int>(i)));
+      layers.push_back(std::make_unique<state::PlainKvState>(row, static_cast<int>(i), threads_));
     }
     return state::SequenceState(std::move(row), std::move(layers));
   }
@@ -93,7 +94,6 @@ class Llama final : public CausalModel {
   layers::Rope make_rope(Weights& weights) const {
     const artifacts::RopeScaling& scaling = config_.rope_scaling;
     layers::RopeConfig rope{.dims = static_cast<int>(config_.rope_dims),
-                            .is_interleaved = config_.is_rope_interleaved,
                             .theta = config_.rope_theta,
                             .scaling = scaling.kind,
                             .factor = scaling.factor,
@@ -107,6 +107,7 @@ class Llama final : public CausalModel {
 
   artifacts::ModelConfig config_;
   Composition composition_;
+  std::shared_ptr<base::ThreadPool> threads_;
   layers::Embedding embedding_;
   std::vector<Block> blocks_;
   layers::RmsNorm norm_;
@@ -120,6 +121,7 @@ void check_llama(const artifacts::ModelConfig& config) {
   const auto refuse = [&](const std::string& what) {
     base::fail_unsupported("[models.load] ", config.model_type, " with ", what, " is not supported");
   };
+  if (config.is_rope_interleaved) refuse("interleaved rotary pairs");
   if (!layers::is_supported_rope_scaling(config.rope_scaling.kind)) {
     refuse("rope scaling '" + config.rope_scaling.kind + "'");
   }

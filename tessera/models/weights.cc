@@ -8,7 +8,7 @@ namespace tessera::models {
 namespace mx = mlx::core;
 
 tensor::Weight Weights::weight(const std::string& path, int64_t rows, int64_t columns) {
-  tensor::Weight weight = checkpoint_->weight(path, dtype_);
+  tensor::Weight weight = checkpoint_->weight(path);
   for (const char* part : {".weight", ".scales", ".biases"}) used_.insert(path + part);
   if (tensor::weight_rows(weight) != rows || tensor::weight_columns(weight) != columns) {
     base::fail_artifact("[models.weights] ", checkpoint_->origin(), ": tensor ", path, ".weight is [",
@@ -32,11 +32,11 @@ layers::Linear Weights::linear(const std::string& path, int64_t in, int64_t out,
   tensor::Weight matrix = weight(path, out, in);
   std::optional<mx::array> bias;
   if (has_bias) bias = vector(path + ".bias", out, dtype_);
-  return layers::Linear(std::move(matrix), std::move(bias));
+  return layers::Linear(std::move(matrix), std::move(bias), pool_);
 }
 
 layers::Embedding Weights::embedding(const std::string& path, int64_t vocab_size, int64_t hidden_size) {
-  return layers::Embedding(weight(path, vocab_size, hidden_size), dtype_);
+  return layers::Embedding(weight(path, vocab_size, hidden_size), dtype_, pool_);
 }
 
 layers::RmsNorm Weights::rms_norm(const std::string& path, int64_t size, double eps) {

@@ -9,18 +9,21 @@
 #include <string>
 
 #include "tessera/artifacts/checkpoint.h"
+#include "tessera/base/thread_pool.h"
 #include "tessera/layers/embedding.h"
 #include "tessera/layers/linear.h"
 #include "tessera/layers/norm.h"
 
 namespace tessera::models {
 
-/// Reads a checkpoint's tensors as layers in the compute dtype. Remembers what was read, so that
+/// Reads a checkpoint's tensors as layers; dense matrices stay in the dtype they are stored in. Remembers what was read, so that
 /// check_all_used() can name a tensor that a model silently ignored.
 class Weights {
  public:
-  Weights(std::shared_ptr<const artifacts::Checkpoint> checkpoint, mlx::core::Dtype dtype)
-      : checkpoint_(std::move(checkpoint)), dtype_(dtype) {}
+  /// `pool` packs the matrices and runs our kernels.
+  Weights(std::shared_ptr<const artifacts::Checkpoint> checkpoint, mlx::core::Dtype dtype,
+          std::shared_ptr<base::ThreadPool> pool)
+      : checkpoint_(std::move(checkpoint)), dtype_(dtype), pool_(std::move(pool)) {}
 
   /// `path`.weight as [out, in], with `path`.bias when `has_bias`.
   /// Throws InvalidArtifact naming the tensor when it is missing or has another shape.
@@ -36,12 +39,15 @@ class Weights {
   /// Throws InvalidArtifact naming the first tensor that nobody read.
   void check_all_used() const;
 
+  const std::shared_ptr<base::ThreadPool>& pool() const { return pool_; }
+
  private:
   tensor::Weight weight(const std::string& path, int64_t rows, int64_t columns);
   mlx::core::array vector(const std::string& name, int64_t size, mlx::core::Dtype dtype);
 
   std::shared_ptr<const artifacts::Checkpoint> checkpoint_;
   mlx::core::Dtype dtype_;
+  std::shared_ptr<base::ThreadPool> pool_;
   std::set<std::string> used_;
 };
 

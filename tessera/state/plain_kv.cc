@@ -12,16 +12,18 @@ namespace mx = mlx::core;
 
 class PlainRead final : public Read {
  public:
-  PlainRead(PagedStorage::View view, tensor::Mask mask) : view_(std::move(view)), mask_(std::move(mask)) {}
+  PlainRead(PagedStorage::View view, tensor::Mask mask, std::shared_ptr<base::ThreadPool> pool)
+      : view_(std::move(view)), mask_(std::move(mask)), pool_(std::move(pool)) {}
 
   mx::array attend(const mx::array& q, float scale) const override {
     const auto [k, v] = view_.gather();
-    return kernels::attention(q, k, v, scale, mask_);
+    return kernels::attention(q, k, v, scale, mask_, pool_);
   }
 
  private:
   PagedStorage::View view_;
   tensor::Mask mask_;
+  std::shared_ptr<base::ThreadPool> pool_;
 };
 
 }  // namespace
@@ -42,12 +44,12 @@ std::unique_ptr<Read> PlainKvState::append_decode(const mx::array& k, const mx::
     base::fail_argument("[state.append_decode] a decode step appends one position per row");
   }
   append(k, v);
-  return std::make_unique<PlainRead>(storage_.view(), tensor::Mask::none());
+  return std::make_unique<PlainRead>(storage_.view(), tensor::Mask::none(), pool_);
 }
 
 std::unique_ptr<Read> PlainKvState::append_window(const mx::array& k, const mx::array& v) {
   append(k, v);
-  return std::make_unique<PlainRead>(storage_.view(), tensor::Mask::causal());
+  return std::make_unique<PlainRead>(storage_.view(), tensor::Mask::causal(), pool_);
 }
 
 std::unique_ptr<Read> PlainKvState::append_committed(const mx::array& k, const mx::array& v) {
@@ -61,7 +63,7 @@ void PlainKvState::trim(int n) {
 
 std::unique_ptr<AttentionState> PlainKvState::clone(std::shared_ptr<PageRow> row) const {
   require_usable();
-  return std::unique_ptr<AttentionState>(new PlainKvState(storage_.clone(std::move(row))));
+  return std::unique_ptr<AttentionState>(new PlainKvState(storage_.clone(std::move(row)), pool_));
 }
 
 std::size_t PlainKvState::bytes_per_token() const {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/thread_pool.h"
 #include "tessera/state/layer_state.h"
 #include "tessera/state/paged_storage.h"
 
@@ -15,7 +16,9 @@ namespace tessera::state {
 class PlainKvState final : public AttentionState {
  public:
   /// `layer` is this layer's number in the row's pool.
-  PlainKvState(std::shared_ptr<PageRow> row, int layer) : storage_(std::move(row), layer) {}
+  /// `pool` runs our attention kernel; without one the reference attends.
+  PlainKvState(std::shared_ptr<PageRow> row, int layer, std::shared_ptr<base::ThreadPool> pool = nullptr)
+      : storage_(std::move(row), layer), pool_(std::move(pool)) {}
 
   std::unique_ptr<Read> append_decode(const mlx::core::array& k, const mlx::core::array& v) override;
   std::unique_ptr<Read> append_window(const mlx::core::array& k, const mlx::core::array& v) override;
@@ -30,11 +33,13 @@ class PlainKvState final : public AttentionState {
   std::vector<mlx::core::array> pending() const override { return {storage_.fence()}; }
 
  private:
-  explicit PlainKvState(PagedStorage storage) : storage_(std::move(storage)) {}
+  PlainKvState(PagedStorage storage, std::shared_ptr<base::ThreadPool> pool)
+      : storage_(std::move(storage)), pool_(std::move(pool)) {}
   void append(const mlx::core::array& k, const mlx::core::array& v);
   void require_usable() const;
 
   PagedStorage storage_;
+  std::shared_ptr<base::ThreadPool> pool_;
   bool is_poisoned_ = false;
 };
 

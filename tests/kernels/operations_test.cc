@@ -37,18 +37,20 @@ TEST(RmsNorm, RefusesAGainOfAnotherSize) {
   EXPECT_THROW(kernels::rms_norm(normal({2, 8}, 1), normal({7}, 2), 1e-5F), Error);
 }
 
-TEST(Rope, DefaultEqualsGolden) {
+TEST(Rope, EqualsGolden) {
   const auto golden = load_fixture("operations/rope_default.safetensors");
-  kernels::RopeParameters rope{.dims = 16, .theta = golden.at("base").item<float>()};
   // Angles reach 67 radians: float32 leaves them an error of some 4e-6.
-  EXPECT_TRUE(close(kernels::rope(golden.at("x"), rope, 0), golden.at("y_exact_offset_0"), kFloat32));
-  EXPECT_TRUE(close(kernels::rope(golden.at("x"), rope, 61), golden.at("y_exact_offset_61"), kFloat32));
+  EXPECT_TRUE(close(kernels::rope(golden.at("x"), golden.at("frequencies"), 0), golden.at("y_exact_offset_0"),
+                    kFloat32));
+  EXPECT_TRUE(close(kernels::rope(golden.at("x"), golden.at("frequencies"), 61),
+                    golden.at("y_exact_offset_61"), kFloat32));
 }
 
-TEST(Rope, RefusesOddAndTooManyDims) {
-  const mx::array x = normal({1, 1, 2, 8}, 3);
-  EXPECT_THROW(kernels::rope(x, {.dims = 7}, 0), Error);
-  EXPECT_THROW(kernels::rope(x, {.dims = 10}, 0), Error);
+TEST(Rope, RotatesTheFirstDimsOnly) {
+  const mx::array x = normal({1, 2, 3, 8}, 3);
+  const mx::array y = kernels::rope(x, mx::array({0.5F, 0.25F}), 2);
+  EXPECT_TRUE(close(mx::slice(y, {0, 0, 0, 4}, {1, 2, 3, 8}), mx::slice(x, {0, 0, 0, 4}, {1, 2, 3, 8}), 0.0));
+  EXPECT_THROW(kernels::rope(x, normal({5}, 1), 0), Error);
 }
 
 class QuantizedOperations : public ::testing::TestWithParam<std::tuple<int, int>> {};

@@ -34,6 +34,20 @@ TEST(Linear, DenseAndQuantizedAgreeOnTheSameMatrix) {
   EXPECT_TRUE(close(packed.forward(x), mx::add(without, bias), kFloat32));
 }
 
+TEST(Linear, PacksItsWeightWithAPool) {
+  const auto pool = std::make_shared<base::ThreadPool>(2);
+  const tensor::QuantizedTensor w = quantized(4, 32);
+  const mx::array bias = normal({40}, 1);
+  const mx::array x = normal({2, 3, 256}, 2);
+  const layers::Linear packed(w, bias, pool);
+  EXPECT_EQ(packed.out_features(), 40);
+  EXPECT_TRUE(close(packed.forward(x), layers::Linear(w, bias).forward(x), kFloat32));
+  const mx::array token_ids = mx::array({3, 0, 39, 3}, {1, 4}, mx::int32);
+  const layers::Embedding embedding(w, mx::float32, pool);
+  EXPECT_TRUE(close(embedding.encode(token_ids), layers::Embedding(w, mx::float32).encode(token_ids), 1e-6));
+  EXPECT_TRUE(close(embedding.as_linear(x), layers::Embedding(w, mx::float32).as_linear(x), kFloat32));
+}
+
 TEST(Linear, RefusesABiasOfAnotherSize) {
   EXPECT_THROW(layers::Linear(normal({4, 8}, 1), normal({5}, 2)), Error);
 }
@@ -90,6 +104,7 @@ TEST(Rope, FrequencyFactorsDivideTheFrequencies) {
 }
 
 TEST(Rope, RefusesWhatItDoesNotKnow) {
+  EXPECT_THROW(layers::Rope({.dims = 15}), Error);
   EXPECT_THROW(layers::Rope({.dims = 16, .scaling = "yarn"}), Error);
   EXPECT_THROW(layers::Rope({.dims = 16, .scaling = "linear", .factor = 0.0}), Error);
   EXPECT_THROW(layers::Rope({.dims = 16, .scaling = "llama3", .factor = 8.0}), Error);

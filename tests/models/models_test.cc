@@ -123,8 +123,8 @@ TEST(Load, RepackingDoesNotDependOnTheThreads) {
   for (const auto& report : serial->report(mlx::core::float32)) {
     if (!serial->contains(report.name + ".weight")) continue;
     if (report.loaded_as.find("affine") == std::string::npos) continue;
-    const auto a = std::get<tensor::QuantizedTensor>(serial->weight(report.name, mlx::core::float32));
-    const auto b = std::get<tensor::QuantizedTensor>(parallel->weight(report.name, mlx::core::float32));
+    const auto a = std::get<tensor::QuantizedTensor>(serial->weight(report.name));
+    const auto b = std::get<tensor::QuantizedTensor>(parallel->weight(report.name));
     EXPECT_TRUE(mlx::core::array_equal(a.w, b.w).item<bool>()) << report.name;
     EXPECT_TRUE(mlx::core::array_equal(a.scales, b.scales).item<bool>()) << report.name;
     EXPECT_TRUE(mlx::core::array_equal(*a.biases, *b.biases).item<bool>()) << report.name;
@@ -143,7 +143,7 @@ TEST(Load, AHugeMatrixOfNoBytesIsRefused) {
   std::ifstream config(test::fixture("llama-tiny-4bit/config.json"));
   folder.write("config.json", std::string((std::istreambuf_iterator<char>(config)), {}));
   const auto checkpoint = artifacts::Checkpoint::open(artifacts::find_model(folder.path().string()));
-  EXPECT_THROW(checkpoint->weight("a", mlx::core::float32), Error);
+  EXPECT_THROW(checkpoint->weight("a"), Error);
 }
 
 artifacts::ModelConfig small_config() {

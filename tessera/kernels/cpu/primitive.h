@@ -25,4 +25,12 @@ class CpuPrimitive : public mlx::core::Primitive {
 /// Gives `out` memory of its own.
 inline void allocate(mlx::core::array& out) { out.set_data(mlx::core::allocator::malloc(out.nbytes())); }
 
+/// Of the gradients of all inputs, those that were asked for.
+inline std::vector<mlx::core::array> select(const std::vector<mlx::core::array>& gradients,
+                                            const std::vector<int>& argnums) {
+  std::vector<mlx::core::array> selected;
+  for (const int argnum : argnums) selected.push_back(gradients[static_cast<std::size_t>(argnum)]);
+  return selected;
+}
+
 }  // namespace tessera::kernels::cpu

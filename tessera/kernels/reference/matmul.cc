@@ -19,4 +19,9 @@ mx::array matmul_transposed(const mx::array& x, const mx::array& w) {
   return mx::matmul(x, mx::transpose(mx::astype(w, x.dtype())));
 }
 
+mx::array matmul_untransposed(const mx::array& x, const tensor::Weight& w) {
+  if (const auto* dense = std::get_if<mx::array>(&w)) return mx::matmul(x, mx::astype(*dense, x.dtype()));
+  return quantized_matmul(x, std::get<tensor::QuantizedTensor>(w), false);
+}
+
 }  // namespace tessera::kernels::reference

@@ -3,12 +3,15 @@
 
 #include <mlx/array.h>
 
-#include "tessera/tensor/quantized_tensor.h"
+#include "tessera/tensor/weight.h"
 
 namespace tessera::kernels::reference {
 
 mlx::core::array quantized_matmul(const mlx::core::array& x, const tensor::QuantizedTensor& w,
                                   bool transpose);
 mlx::core::array matmul_transposed(const mlx::core::array& x, const mlx::core::array& w);
+
+/// x W for a dense or quantized W [N, K]: x [.., N] -> [.., K]. The gradient of x W^T.
+mlx::core::array matmul_untransposed(const mlx::core::array& x, const tensor::Weight& w);
 
 }  // namespace tessera::kernels::reference

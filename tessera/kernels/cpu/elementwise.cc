@@ -1,0 +1,201 @@
+#include "tessera/kernels/cpu/elementwise.h"
+
+#include <mlx/fast.h>
+#include <mlx/ops.h>
+#include <mlx/transforms.h>
+
+#include <cmath>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "tessera/kernels/cpu/elementwise_loops.h"
+#include "tessera/kernels/cpu/primitive.h"
+#include "tessera/kernels/cpu/targets.h"
+
+namespace tessera::kernels::cpu {
+
+#define TESSERA_DECLARE_LOOPS(target)                                                       \
+  namespace target {                                                                        \
+  void rms_norm(const float* x, const float* weight, float eps, std::size_t n, float* out); \
+  void swiglu(const float* gate, const float* up, std::size_t n, float* out);               \
+  }
+TESSERA_DECLARE_LOOPS(baseline)
+#if defined(__x86_64__)
+TESSERA_DECLARE_LOOPS(avx2)
+TESSERA_DECLARE_LOOPS(avx512)
+#endif
+#undef TESSERA_DECLARE_LOOPS
+
+namespace {
+
+namespace mx = mlx::core;
+
+constexpr ElementwiseLoops kLoops[] = {
+#if defined(__x86_64__)
+    {"avx512", has_avx512, avx512::rms_norm, avx512::swiglu},
+    {"avx2", has_avx2, avx2::rms_norm, avx2::swiglu},
+#endif
+    {"baseline", has_baseline, baseline::rms_norm, baseline::swiglu},
+};
+
+class RmsNorm final : public CpuPrimitive {
+ public:
+  RmsNorm(mx::Stream stream, float eps) : CpuPrimitive(stream), eps_(eps) {}
+  const char* name() const override { return "tessera::RmsNorm"; }
+  bool is_equivalent(const mx::Primitive& other) const override {
+    return eps_ == static_cast<const RmsNorm&>(other).eps_;
+  }
+  std::vector<mx::Shape> output_shapes(const std::vector<mx::array>& inputs) override {
+    return {inputs[0].shape()};
+  }
+
+  void eval_cpu(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs) override {
+    allocate(outputs[0]);
+    const auto n = static_cast<std::size_t>(inputs[0].shape(-1));
+    const float* weight = inputs.size() > 1 ? inputs[1].data<float>() : nullptr;
+    auto& encoder = mx::cpu::get_command_encoder(stream());
+    encoder.dispatch([x = inputs[0].data<float>(), weight, eps = eps_, n, rows = inputs[0].size() / n,
+                      out = outputs[0].data<float>()]() {
+      for (std::size_t row = 0; row < rows; ++row)
+        elementwise_loops().rms_norm(x + row * n, weight, eps, n, out + row * n);
+    });
+  }
+
+  std::vector<mx::array> vjp(const std::vector<mx::array>& primals, const std::vector<mx::array>& cotangents,
+                             const std::vector<int>& argnums, const std::vector<mx::array>&) override {
+    const auto reference = [eps = eps_](const std::vector<mx::array>& in) {
+      return std::vector{mx::fast::rms_norm(in[0], in.size() > 1 ? std::optional(in[1]) : std::nullopt, eps)};
+    };
+    return select(mx::vjp(reference, primals, cotangents).second, argnums);
+  }
+
+ private:
+  float eps_;
+};
+
+class Swiglu final : public CpuPrimitive {
+ public:
+  using CpuPrimitive::CpuPrimitive;
+  const char* name() const override { return "tessera::Swiglu"; }
+  bool is_equivalent(const mx::Primitive&) const override { return true; }
+  std::vector<mx::Shape> output_shapes(const std::vector<mx::array>& inputs) override {
+    return {inputs[0].shape()};
+  }
+
+  void eval_cpu(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs) override {
+    allocate(outputs[0]);
+    auto& encoder = mx::cpu::get_command_encoder(stream());
+    encoder.dispatch([gate = inputs[0].data<float>(), up = inputs[1].data<float>(), n = inputs[0].size(),
+                      out = outputs[0].data<float>()]() { elementwise_loops().swiglu(gate, up, n, out); });
+  }
+
+  std::vector<mx::array> vjp(const std::vector<mx::array>& primals, const std::vector<mx::array>& cotangents,
+                             const std::vector<int>& argnums, const std::vector<mx::array>&) override {
+    const auto reference = [](const std::vector<mx::array>& in) {
+      return std::vector{mx::multiply(mx::multiply(in[0], mx::sigmoid(in[0])), in[1])};
+    };
+    return select(mx::vjp(reference, primals, cotangents).second, argnums);
+  }
+};
+
+struct RopeWork {
+  const float* x;
+  int64_t batch_stride, head_stride, token_stride, element_stride;
+  int batch, heads, length, dim, half, offset;
+  const float* frequencies;
+  float* out;
+};
+
+/// Cosines and sines of a token are computed once for all rows and heads.
+void rotate(const RopeWork& work) {
+  std::vector<float> cosines(static_cast<std::size_t>(work.half)), sines(cosines);
+  for (int token = 0; token < work.length; ++token) {
+    for (int i = 0; i < work.half; ++i) {
+      const float angle = static_cast<float>(work.offset + token) * work.frequencies[i];
+      cosines[static_cast<std::size_t>(i)] = std::cos(angle);
+      sines[static_cast<std::size_t>(i)] = std::sin(angle);
+    }
+    for (int row = 0; row < work.batch * work.heads; ++row) {
+      const float* x = work.x + row / work.heads * work.batch_stride + row % work.heads * work.head_stride +
+                       token * work.token_stride;
+      float* out = work.out + (static_cast<std::size_t>(row) * static_cast<std::size_t>(work.length) +
+                               static_cast<std::size_t>(token)) *
+                                  static_cast<std::size_t>(work.dim);
+      for (int i = 0; i < work.half; ++i) {
+        const float a = x[i * work.element_stride];
+        const float b = x[(i + work.half) * work.element_stride];
+        const float c = cosines[static_cast<std::size_t>(i)];
+        const float s = sines[static_cast<std::size_t>(i)];
+        out[i] = a * c - b * s;
+        out[i + work.half] = a * s + b * c;
+      }
+      for (int i = 2 * work.half; i < work.dim; ++i) out[i] = x[i * work.element_stride];
+    }
+  }
+}
+
+class Rope final : public CpuPrimitive {
+ public:
+  Rope(mx::Stream stream, int offset) : CpuPrimitive(stream), offset_(offset) {}
+  const char* name() const override { return "tessera::Rope"; }
+  bool is_equivalent(const mx::Primitive& other) const override {
+    return offset_ == static_cast<const Rope&>(other).offset_;
+  }
+  std::vector<mx::Shape> output_shapes(const std::vector<mx::array>& inputs) override {
+    return {inputs[0].shape()};
+  }
+
+  void eval_cpu(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs) override {
+    allocate(outputs[0]);
+    const mx::array& x = inputs[0];
+    const RopeWork work{.x = x.data<float>(),
+                        .batch_stride = x.strides(0),
+                        .head_stride = x.strides(1),
+                        .token_stride = x.strides(2),
+                        .element_stride = x.strides(3),
+                        .batch = x.shape(0),
+                        .heads = x.shape(1),
+                        .length = x.shape(2),
+                        .dim = x.shape(3),
+                        .half = inputs[1].shape(0),
+                        .offset = offset_,
+                        .frequencies = inputs[1].data<float>(),
+                        .out = outputs[0].data<float>()};
+    mx::cpu::get_command_encoder(stream()).dispatch([work]() { rotate(work); });
+  }
+
+  /// A rotation's gradient is the rotation by the opposite angle.
+  std::vector<mx::array> vjp(const std::vector<mx::array>& primals, const std::vector<mx::array>& cotangents,
+                             const std::vector<int>&, const std::vector<mx::array>&) override {
+    return {mx::array(cotangents[0].shape(), mx::float32, std::make_shared<Rope>(stream(), offset_),
+                      {cotangents[0], mx::negative(primals[1])})};
+  }
+
+ private:
+  int offset_;
+};
+
+mx::Stream stream() { return mx::default_stream(mx::Device::cpu); }
+
+}  // namespace
+
+const ElementwiseLoops& elementwise_loops() { return supported(kLoops); }
+
+mx::array rms_norm(const mx::array& x, const std::optional<mx::array>& weight, float eps) {
+  std::vector<mx::array> inputs{mx::contiguous(x)};
+  if (weight) inputs.push_back(mx::contiguous(*weight));
+  return mx::array(x.shape(), mx::float32, std::make_shared<RmsNorm>(stream(), eps), std::move(inputs));
+}
+
+mx::array swiglu(const mx::array& gate, const mx::array& up) {
+  return mx::array(gate.shape(), mx::float32, std::make_shared<Swiglu>(stream()),
+                   {mx::contiguous(gate), mx::contiguous(up)});
+}
+
+mx::array rope(const mx::array& x, const mx::array& frequencies, int offset) {
+  return mx::array(x.shape(), mx::float32, std::make_shared<Rope>(stream(), offset),
+                   {x, mx::contiguous(frequencies)});
+}
+
+}  // namespace tessera::kernels::cpu

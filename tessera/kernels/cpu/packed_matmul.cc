@@ -1,0 +1,235 @@
+// The primitive that multiplies with a packed matrix, and the choice of the implementation.
+#include "tessera/kernels/cpu/packed_matmul.h"
+
+#include <mlx/ops.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <limits>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tessera/base/check.h"
+#include "tessera/kernels/cpu/packed_primitives.h"
+#include "tessera/kernels/cpu/primitive.h"
+#include "tessera/kernels/cpu/targets.h"
+#include "tessera/kernels/reference/matmul.h"
+
+namespace tessera::kernels::cpu {
+
+namespace baseline {
+void run(const PackedMatmulTask& task);
+}
+#if defined(__x86_64__)
+namespace avx2 {
+void run(const PackedMatmulTask& task);
+}
+namespace avx512 {
+void run(const PackedMatmulTask& task);
+}
+#endif
+
+namespace {
+
+namespace mx = mlx::core;
+
+constexpr PackedMatmulKernel kKernels[] = {
+#if defined(__x86_64__)
+    {"avx512", has_avx512, avx512::run},
+    {"avx2", has_avx2, avx2::run},
+#endif
+    {"baseline", has_baseline, baseline::run},
+};
+
+/// The one piece of state that is not an argument: what this processor runs.
+std::atomic<const PackedMatmulKernel*>& current() {
+  static std::atomic<const PackedMatmulKernel*> kernel{&supported(kKernels)};
+  return kernel;
+}
+
+/// Sums of x [m, K] over groups of columns, in a fixed order.
+std::vector<float> group_sums(const float* x, int m, const PackedLayout& layout) {
+  if (!layout.is_quantized()) return {};
+  std::vector<float> sums;
+  sums.reserve(static_cast<std::size_t>(m) * static_cast<std::size_t>(layout.groups()));
+  for (int row = 0; row < m; ++row) {
+    for (int group = 0; group < layout.groups(); ++group, x += layout.group_size) {
+      float parts[8] = {};
+      for (int i = 0; i < layout.group_size; ++i) parts[i % 8] += x[i];
+      sums.push_back(((parts[0] + parts[1]) + (parts[2] + parts[3])) +
+                     ((parts[4] + parts[5]) + (parts[6] + parts[7])));
+    }
+  }
+  return sums;
+}
+
+void multiply(const PackedLayout& layout, const std::byte* data, base::ThreadPool& pool, const float* x,
+              int m, float* y) {
+  const std::vector<float> sums = group_sums(x, m, layout);
+  const PackedMatmulKernel& kernel = packed_matmul_kernel();
+  // A few pieces per thread even out their speeds; the result does not depend on where they are cut.
+  const int pieces = std::min(layout.tiles(), pool.threads() * 4);
+  pool.run(pieces, [&](int piece) {
+    const auto cut = [&](int i) {
+      return static_cast<int>(static_cast<int64_t>(layout.tiles()) * i / pieces);
+    };
+    std::vector<float> scratch(m > 1 ? static_cast<std::size_t>(layout.columns) * PackedLayout::kLanes : 0);
+    kernel.run({layout, data, x, sums.data(), y, m, cut(piece), cut(piece + 1), scratch.data()});
+  });
+}
+
+class PackedMatmul final : public CpuPrimitive {
+ public:
+  PackedMatmul(mx::Stream stream, PackedMatrix matrix) : CpuPrimitive(stream), matrix_(std::move(matrix)) {}
+  const char* name() const override { return "tessera::PackedMatmul"; }
+
+  bool is_equivalent(const mx::Primitive& other) const override {
+    const auto& same = static_cast<const PackedMatmul&>(other);
+    return matrix_.layout == same.matrix_.layout && matrix_.data.id() == same.matrix_.data.id();
+  }
+
+  std::vector<mx::Shape> output_shapes(const std::vector<mx::array>& inputs) override {
+    mx::Shape shape = inputs[0].shape();
+    shape.back() = matrix_.layout.rows;
+    return {shape};
+  }
+
+  void eval_cpu(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs) override {
+    allocate(outputs[0]);
+    const int m = static_cast<int>(inputs[0].size() / static_cast<std::size_t>(matrix_.layout.columns));
+    auto& encoder = mx::cpu::get_command_encoder(stream());
+    encoder.dispatch([matrix = matrix_, x = inputs[0].data<float>(), m, y = outputs[0].data<float>()]() {
+      multiply(matrix.layout, matrix.data.data<std::byte>(), *matrix.pool, x, m, y);
+    });
+  }
+
+  std::vector<mx::array> vjp(const std::vector<mx::array>&, const std::vector<mx::array>& cotangents,
+                             const std::vector<int>&, const std::vector<mx::array>&) override {
+    return {reference::matmul_untransposed(cotangents[0], unpack(matrix_))};
+  }
+
+ private:
+  PackedMatrix matrix_;
+};
+
+/// One row of a packed matrix in float32.
+void decode_row(const PackedLayout& layout, const std::byte* data, int row, float* out) {
+  const auto lane = static_cast<std::size_t>(row % PackedLayout::kLanes);
+  const std::byte* tile = data + static_cast<std::size_t>(row / PackedLayout::kLanes) * layout.tile_bytes();
+  const auto value_at = [&](const std::byte* lanes) {
+    const std::byte* at = lanes + lane * layout.type_bytes();
+    if (layout.type == PackedType::kFloat32) {
+      float value;
+      std::memcpy(&value, at, sizeof value);
+      return value;
+    }
+    if (layout.type == PackedType::kFloat16) {
+      mx::float16_t value;
+      std::memcpy(&value, at, sizeof value);
+      return static_cast<float>(value);
+    }
+    mx::bfloat16_t value;
+    std::memcpy(&value, at, sizeof value);
+    return static_cast<float>(value);
+  };
+  if (!layout.is_quantized()) {
+    for (int column = 0; column < layout.columns; ++column) {
+      out[column] =
+          value_at(tile + static_cast<std::size_t>(column) * PackedLayout::kLanes * layout.type_bytes());
+    }
+    return;
+  }
+  const uint64_t mask = (1ULL << layout.bits) - 1;
+  for (int group = 0; group < layout.groups(); ++group, tile += layout.group_bytes()) {
+    const std::byte* constants = tile + layout.group_code_bytes();
+    const float scale = value_at(constants);
+    const float bias = value_at(constants + PackedLayout::kLanes * layout.type_bytes());
+    const auto word_at = [&](int word) {
+      uint32_t value;
+      std::memcpy(&value, tile + (static_cast<std::size_t>(word) * PackedLayout::kLanes + lane) * 4,
+                  sizeof value);
+      return static_cast<uint64_t>(value);
+    };
+    const int last_word = layout.group_size * layout.bits / 32 - 1;
+    for (int i = 0; i < layout.group_size; ++i) {
+      const int bit = i * layout.bits;
+      const uint64_t pair = word_at(bit / 32) | (bit / 32 < last_word ? word_at(bit / 32 + 1) << 32 : 0);
+      *out++ = scale * static_cast<float>((pair >> (bit % 32)) & mask) + bias;
+    }
+  }
+}
+
+class PackedRows final : public CpuPrimitive {
+ public:
+  PackedRows(mx::Stream stream, PackedMatrix matrix) : CpuPrimitive(stream), matrix_(std::move(matrix)) {}
+  const char* name() const override { return "tessera::PackedRows"; }
+
+  bool is_equivalent(const mx::Primitive& other) const override {
+    const auto& same = static_cast<const PackedRows&>(other);
+    return matrix_.layout == same.matrix_.layout && matrix_.data.id() == same.matrix_.data.id();
+  }
+
+  std::vector<mx::Shape> output_shapes(const std::vector<mx::array>& inputs) override {
+    mx::Shape shape = inputs[0].shape();
+    shape.push_back(matrix_.layout.columns);
+    return {shape};
+  }
+
+  void eval_cpu(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs) override {
+    allocate(outputs[0]);
+    auto& encoder = mx::cpu::get_command_encoder(stream());
+    encoder.dispatch([matrix = matrix_, ids = inputs[0].data<int32_t>(), n = inputs[0].size(),
+                      out = outputs[0].data<float>()]() {
+      for (std::size_t i = 0; i < n; ++i) {
+        const bool is_row = ids[i] >= 0 && ids[i] < matrix.layout.rows;
+        float* row = out + i * static_cast<std::size_t>(matrix.layout.columns);
+        // Ids are checked where they come in; one that is wrong all the same must not read foreign memory.
+        if (is_row)
+          decode_row(matrix.layout, matrix.data.data<std::byte>(), ids[i], row);
+        else
+          std::fill_n(row, matrix.layout.columns, std::numeric_limits<float>::quiet_NaN());
+      }
+    });
+  }
+
+ private:
+  PackedMatrix matrix_;
+};
+
+mx::Stream stream() { return mx::default_stream(mx::Device::cpu); }
+
+}  // namespace
+
+std::span<const PackedMatmulKernel> packed_matmul_kernels() { return kKernels; }
+
+const PackedMatmulKernel& packed_matmul_kernel() { return *current().load(std::memory_order_relaxed); }
+
+ForcedPackedMatmul::ForcedPackedMatmul(const char* name) : previous_(current().load()) {
+  for (const PackedMatmulKernel& kernel : kKernels) {
+    if (std::string_view(kernel.name) != name) continue;
+    if (!kernel.is_supported()) base::fail_argument("[kernels.force] this processor cannot run '", name, "'");
+    current().store(&kernel);
+    return;
+  }
+  base::fail_argument("[kernels.force] no packed matmul is called '", name, "'");
+}
+
+ForcedPackedMatmul::~ForcedPackedMatmul() { current().store(previous_); }
+
+mx::array packed_matmul(const mx::array& x, const PackedMatrix& matrix) {
+  mx::Shape shape = x.shape();
+  shape.back() = matrix.layout.rows;
+  return mx::array(std::move(shape), mx::float32, std::make_shared<PackedMatmul>(stream(), matrix),
+                   {mx::contiguous(mx::astype(x, mx::float32))});
+}
+
+mx::array packed_rows(const mx::array& ids, const PackedMatrix& matrix) {
+  mx::Shape shape = ids.shape();
+  shape.push_back(matrix.layout.columns);
+  return mx::array(std::move(shape), mx::float32, std::make_shared<PackedRows>(stream(), matrix),
+                   {mx::contiguous(mx::astype(ids, mx::int32))});
+}
+
+}  // namespace tessera::kernels::cpu

@@ -1,0 +1,17 @@
+// The CPU primitives over packed matrices; arguments are validated in kernels/matmul.cc and
+// kernels/embedding.cc.
+#pragma once
+
+#include <mlx/array.h>
+
+#include "tessera/kernels/packed_matrix.h"
+
+namespace tessera::kernels::cpu {
+
+/// x W^T: x [.., K] of any floating type -> [.., N] float32. Differentiable in x.
+mlx::core::array packed_matmul(const mlx::core::array& x, const PackedMatrix& matrix);
+
+/// Rows of W: ids [..] -> [.., K] float32; an id outside of the matrix gives NaN.
+mlx::core::array packed_rows(const mlx::core::array& ids, const PackedMatrix& matrix);
+
+}  // namespace tessera::kernels::cpu

@@ -1,0 +1,65 @@
+// Sixteen floats as one vector of the compiler (GCC and clang): one, two or four registers of the
+// target that includes this. Included once per target, inside its namespace.
+
+constexpr int kLanes = 16;
+typedef float Floats __attribute__((vector_size(64)));
+typedef int32_t Ints __attribute__((vector_size(64)));
+typedef uint32_t Words __attribute__((vector_size(64)));
+typedef uint16_t Halves __attribute__((vector_size(32)));
+
+template <typename Vector>
+inline Vector load(const void* from) {
+  Vector value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+inline void store(float* to, const Floats& value) { std::memcpy(to, &value, sizeof value); }
+
+template <typename To, typename From>
+inline To bit_cast(const From& from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof to);
+  return to;
+}
+
+inline Floats broadcast(float value) { return value - Floats{}; }
+
+inline Floats max(Floats a, Floats b) { return a > b ? a : b; }
+
+/// Sum of all lanes in a fixed order.
+inline float sum(const Floats& x) {
+  typedef float Eight __attribute__((vector_size(32)));
+  typedef float Four __attribute__((vector_size(16)));
+  const Eight eight = load<Eight>(&x) + load<Eight>(reinterpret_cast<const char*>(&x) + 32);
+  const Four four = load<Four>(&eight) + load<Four>(reinterpret_cast<const char*>(&eight) + 16);
+  return (four[0] + four[2]) + (four[1] + four[3]);
+}
+
+inline float largest(const Floats& x) {
+  float result = x[0];
+  for (int i = 1; i < kLanes; ++i) result = x[i] > result ? x[i] : result;
+  return result;
+}
+
+/// e^x for x <= 0 within 2 units in the last place; below -87 the result is 0.
+/// x = n ln 2 + r with |r| <= ln 2 / 2, e^r by its Taylor polynomial of degree 6 (remainder 2e-7 r^7/r).
+inline Floats exp_nonpositive(Floats x) {
+  const Floats clamped = max(x, broadcast(-87.0F));
+  constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to a whole number
+  const Floats shifted = clamped * broadcast(1.44269504F) + broadcast(kRound);
+  const Floats n = shifted - broadcast(kRound);
+  // ln 2 in two parts, so that n ln 2 loses nothing.
+  const Floats r = (clamped - n * broadcast(0.693359375F)) - n * broadcast(-2.12194440e-4F);
+  Floats p = broadcast(1.0F / 720);
+  p = p * r + broadcast(1.0F / 120);
+  p = p * r + broadcast(1.0F / 24);
+  p = p * r + broadcast(1.0F / 6);
+  p = p * r + broadcast(0.5F);
+  p = p * r + broadcast(1.0F);
+  p = p * r + broadcast(1.0F);
+  const Ints exponent = (bit_cast<Ints>(shifted) - static_cast<int32_t>(0x4B400000)) << 23;
+  const Floats result = bit_cast<Floats>(bit_cast<Ints>(p) + exponent);
+  return x < -87.0F ? Floats{} : result;
+}

@@ -1,0 +1,36 @@
+#include "tessera/layers/matrix.h"
+
+#include <utility>
+
+#include "tessera/kernels/matmul.h"
+
+namespace tessera::layers {
+
+namespace mx = mlx::core;
+
+Matrix make_matrix(tensor::Weight weight, std::shared_ptr<base::ThreadPool> pool, const char* where) {
+  if (const auto* quantized = std::get_if<tensor::QuantizedTensor>(&weight))
+    tensor::validate(*quantized, where);
+  if (pool && kernels::can_pack(weight)) return kernels::pack(weight, std::move(pool));
+  return weight;
+}
+
+mx::array multiply(const mx::array& x, const Matrix& matrix) {
+  if (const auto* packed = std::get_if<kernels::PackedMatrix>(&matrix))
+    return kernels::packed_matmul(x, *packed);
+  const auto& weight = std::get<tensor::Weight>(matrix);
+  if (const auto* dense = std::get_if<mx::array>(&weight)) return kernels::matmul_transposed(x, *dense);
+  return kernels::quantized_matmul(x, std::get<tensor::QuantizedTensor>(weight));
+}
+
+int matrix_rows(const Matrix& matrix) {
+  if (const auto* packed = std::get_if<kernels::PackedMatrix>(&matrix)) return packed->layout.rows;
+  return tensor::weight_rows(std::get<tensor::Weight>(matrix));
+}
+
+int matrix_columns(const Matrix& matrix) {
+  if (const auto* packed = std::get_if<kernels::PackedMatrix>(&matrix)) return packed->layout.columns;
+  return tensor::weight_columns(std::get<tensor::Weight>(matrix));
+}
+
+}  // namespace tessera::layers

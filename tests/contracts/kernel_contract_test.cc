@@ -1,0 +1,252 @@
+// The kernel contract: every implementation this processor runs, against the plain reference.
+#include <atomic>
+
+#include "tessera/error.h"
+#include "tessera/kernels/activation.h"
+#include "tessera/kernels/attention.h"
+#include "tessera/kernels/cpu/attention.h"
+#include "tessera/kernels/cpu/elementwise.h"
+#include "tessera/kernels/cpu/packed_matmul.h"
+#include "tessera/kernels/embedding.h"
+#include "tessera/kernels/matmul.h"
+#include "tessera/kernels/reference/attention.h"
+#include "tessera/kernels/reference/elementwise.h"
+#include "tessera/kernels/reference/matmul.h"
+#include "tests/arrays.h"
+
+namespace tessera {
+namespace {
+
+using test::close;
+using test::normal;
+namespace mx = mlx::core;
+
+std::shared_ptr<base::ThreadPool> pool(int threads = 2) {
+  return std::make_shared<base::ThreadPool>(threads);
+}
+
+bool equal_bits(const mx::array& a, const mx::array& b) {
+  return a.shape() == b.shape() && a.dtype() == b.dtype() && mx::array_equal(a, b).item<bool>();
+}
+
+/// A quantized matrix [rows, columns] with scales in `type`.
+tensor::QuantizedTensor quantized(int rows, int columns, int bits, int group, mx::Dtype type, uint64_t seed) {
+  const auto parts = mx::quantize(normal({rows, columns}, seed), group, bits);
+  return {parts[0], mx::astype(parts[1], type), mx::astype(parts[2], type), group, bits};
+}
+
+tensor::QuantizedTensor widened(const tensor::QuantizedTensor& w) {
+  return {w.w, mx::astype(w.scales, mx::float32), mx::astype(*w.biases, mx::float32), w.group_size, w.bits};
+}
+
+constexpr mx::Dtype kTypes[] = {mx::float32, mx::float16, mx::bfloat16};
+constexpr int kBits[] = {2, 3, 4, 5, 6, 8};
+
+TEST(PackedMatrix, UnpacksBitForBit) {
+  const auto threads = pool();
+  for (const int bits : kBits) {
+    for (const int group : {32, 64, 128}) {
+      const auto type = kTypes[static_cast<std::size_t>(bits + group / 32) % 3];
+      const auto w = quantized(37, 256, bits, group, type, 1);
+      ASSERT_TRUE(kernels::can_pack(w));
+      const auto back = std::get<tensor::QuantizedTensor>(kernels::unpack(kernels::pack(w, threads)));
+      EXPECT_TRUE(equal_bits(back.w, w.w) && equal_bits(back.scales, w.scales) &&
+                  equal_bits(*back.biases, *w.biases))
+          << bits << " bits, group " << group;
+    }
+  }
+  for (const mx::Dtype type : kTypes) {
+    const mx::array dense = normal({19, 96}, 2, type);
+    EXPECT_TRUE(equal_bits(std::get<mx::array>(kernels::unpack(kernels::pack(dense, threads))), dense));
+  }
+}
+
+TEST(PackedMatrix, TakesOnlyWhatTheKernelsRead) {
+  EXPECT_FALSE(kernels::can_pack(normal({4, 40}, 1)));
+  EXPECT_FALSE(kernels::can_pack(mx::zeros({4, 32}, mx::int32)));
+  const auto parts = mx::quantize(normal({8, 64}, 1), 32, 4, "mxfp4");
+  EXPECT_FALSE(kernels::can_pack(tensor::QuantizedTensor{parts[0], parts[1], std::nullopt, 32, 4, "mxfp4"}));
+}
+
+/// Every implementation, then the one in use again.
+template <typename Check>
+void for_each_implementation(const Check& check) {
+  int ran = 0;
+  for (const auto& kernel : kernels::cpu::packed_matmul_kernels()) {
+    if (!kernel.is_supported()) continue;
+    SCOPED_TRACE(kernel.name);
+    const kernels::cpu::ForcedPackedMatmul forced(kernel.name);
+    ASSERT_STREQ(kernels::cpu::packed_matmul_kernel().name, kernel.name);
+    check();
+    ++ran;
+  }
+  EXPECT_GE(ran, 1);
+}
+
+// A float32 sum of K products of unit-normal numbers: K terms, each rounded to 2^-24 of sums of size
+// about sqrt(K), stay within K * 2^-24 * sqrt(K) / sqrt(K); against the largest of a row the observed
+// error is far smaller. 256 * 2^-24 = 1.5e-5.
+constexpr double kSum = 1.5e-5;
+
+TEST(PackedMatmul, EveryImplementationEqualsTheReference) {
+  const auto threads = pool();
+  for_each_implementation([&] {
+    for (const int bits : kBits) {
+      for (const int rows : {1, 15, 16, 33}) {
+        for (const int m : {1, 2, 3, 4, 5, 12, 13, 27}) {
+          const int group = 32 << (bits + rows + m) % 3;
+          const mx::Dtype type = kTypes[static_cast<std::size_t>(bits * rows + m) % 3];
+          const auto w = quantized(rows, 256, bits, group, type, static_cast<uint64_t>(bits * 100 + rows));
+          const mx::array x = normal({m, 256}, static_cast<uint64_t>(m));
+          const mx::array actual = kernels::packed_matmul(x, kernels::pack(w, threads));
+          EXPECT_TRUE(close(actual, kernels::reference::quantized_matmul(x, widened(w), true), kSum))
+              << bits << " bits, group " << group << ", " << rows << " rows, m " << m;
+        }
+      }
+    }
+    for (const mx::Dtype type : kTypes) {
+      for (const int m : {1, 2, 12, 17}) {
+        const mx::array w = normal({21, 224}, 7, type);
+        const mx::array x = normal({m, 224}, 8);
+        const mx::array actual = kernels::packed_matmul(x, kernels::pack(w, threads));
+        EXPECT_TRUE(close(actual, kernels::reference::matmul_transposed(x, w), kSum)) << m;
+      }
+    }
+  });
+}
+
+TEST(PackedMatmul, TakesStridedAndHalfPrecisionInput) {
+  const auto w = quantized(40, 64, 4, 32, mx::float16, 3);
+  const auto packed = kernels::pack(w, pool());
+  const mx::array strided = mx::transpose(normal({64, 3}, 4));
+  EXPECT_TRUE(close(kernels::packed_matmul(strided, packed),
+                    kernels::reference::quantized_matmul(mx::contiguous(strided), widened(w), true), kSum));
+  const mx::array half = normal({2, 3, 64}, 5, mx::bfloat16);
+  const mx::array actual = kernels::packed_matmul(half, packed);
+  EXPECT_EQ(actual.dtype(), mx::bfloat16);
+  // One rounding to eight bits at the end.
+  EXPECT_TRUE(close(actual,
+                    kernels::reference::quantized_matmul(mx::astype(half, mx::float32), widened(w), true),
+                    1.0 / 256));
+  EXPECT_THROW(kernels::packed_matmul(normal({2, 32}, 1), packed), Error);
+}
+
+TEST(PackedMatmul, DoesNotDependOnTheThreads) {
+  const auto w = quantized(531, 256, 4, 64, mx::bfloat16, 6);
+  for (const int m : {1, 3, 30}) {
+    const mx::array x = normal({m, 256}, 7);
+    const mx::array one = kernels::packed_matmul(x, kernels::pack(w, pool(1)));
+    for (const int threads : {2, 3, 7}) {
+      EXPECT_TRUE(equal_bits(one, kernels::packed_matmul(x, kernels::pack(w, pool(threads))))) << threads;
+    }
+  }
+}
+
+TEST(PackedMatmul, GradientIsTheUntransposedProduct) {
+  const auto w = quantized(40, 64, 4, 32, mx::float32, 8);
+  const auto packed = kernels::pack(w, pool());
+  const mx::array x = normal({3, 64}, 9);
+  // A sum makes the cotangent a broadcast scalar, with strides of 0.
+  const mx::array gradient =
+      mx::grad([&](const mx::array& v) { return mx::sum(kernels::packed_matmul(v, packed)); })(x);
+  const mx::array expected = mx::grad([&](const mx::array& v) {
+    return mx::sum(mx::matmul(v, mx::transpose(tensor::dequantize(w, mx::float32))));
+  })(x);
+  EXPECT_TRUE(close(gradient, expected, kSum));
+}
+
+TEST(PackedRows, EqualTheDequantizedRows) {
+  const mx::array token_ids = mx::array({3, 36, 0, 17}, {2, 2}, mx::int32);
+  for (const int bits : kBits) {
+    const auto w = quantized(37, 128, bits, 32, kTypes[static_cast<std::size_t>(bits) % 3], 10);
+    const mx::array actual = kernels::embedding_rows(token_ids, kernels::pack(w, pool()), mx::float32);
+    // One product and one sum, which the compiler may fuse: a rounding of 2^-24 of either.
+    EXPECT_TRUE(close(actual, kernels::embedding_rows(token_ids, widened(w), mx::float32), 2e-7)) << bits;
+  }
+  const mx::array dense = normal({37, 64}, 11, mx::bfloat16);
+  EXPECT_TRUE(close(kernels::embedding_rows(token_ids, kernels::pack(dense, pool()), mx::float32),
+                    mx::take(dense, token_ids, 0), 0.0));
+  const mx::array outside =
+      kernels::embedding_rows(mx::array({37}, mx::int32), kernels::pack(dense, pool()), mx::float32);
+  EXPECT_TRUE(mx::all(mx::isnan(outside)).item<bool>());
+}
+
+TEST(AttentionKernel, EqualsTheReference) {
+  const auto threads = pool();
+  struct Case {
+    int batch, heads, kv_heads, length, stored, key_dim, value_dim;
+  };
+  for (const Case& c :
+       {Case{1, 4, 2, 1, 1, 16, 16}, Case{1, 9, 3, 1, 63, 64, 64}, Case{1, 9, 3, 1, 65, 64, 64},
+        Case{2, 4, 4, 1, 1300, 32, 48}, Case{1, 9, 3, 5, 5, 64, 64}, Case{1, 8, 1, 33, 97, 80, 80},
+        Case{1, 4, 2, 70, 200, 128, 128}, Case{2, 2, 2, 64, 64, 16, 32}, Case{1, 6, 2, 2, 513, 64, 64}}) {
+    const mx::array q = normal({c.batch, c.heads, c.length, c.key_dim}, 12);
+    const mx::array k = normal({c.batch, c.kv_heads, c.stored, c.key_dim}, 13);
+    const mx::array v = normal({c.batch, c.kv_heads, c.stored, c.value_dim}, 14);
+    for (const bool is_causal : {false, true}) {
+      const auto mask = is_causal ? tensor::Mask::causal() : tensor::Mask::none();
+      const mx::array actual = kernels::attention(q, k, v, 0.2F, mask, threads);
+      // exp within 2 units in the last place, sums of up to 1300 terms.
+      EXPECT_TRUE(close(actual, kernels::reference::attention(q, k, v, 0.2F, mask), 1e-5))
+          << c.length << " of " << c.stored << ", dim " << c.key_dim << (is_causal ? ", causal" : "");
+      EXPECT_TRUE(equal_bits(actual, kernels::attention(q, k, v, 0.2F, mask, pool(1)))) << "threads";
+    }
+  }
+}
+
+TEST(AttentionKernel, StaysFiniteForLargeScores) {
+  const mx::array q = mx::multiply(normal({1, 2, 3, 16}, 15), mx::array(1000.0F));
+  const mx::array k = normal({1, 1, 130, 16}, 16);
+  const mx::array v = normal({1, 1, 130, 16}, 17);
+  EXPECT_TRUE(close(kernels::attention(q, k, v, 1.0F, tensor::Mask::causal(), pool()),
+                    kernels::reference::attention(q, k, v, 1.0F, tensor::Mask::causal()), 1e-3));
+}
+
+TEST(Elementwise, EqualTheReferences) {
+  for (const int size : {16, 48, 576}) {
+    const mx::array x = normal({3, size}, 18);
+    const mx::array weight = normal({size}, 19);
+    EXPECT_TRUE(close(kernels::cpu::rms_norm(x, weight, 1e-5F),
+                      kernels::reference::rms_norm(x, weight, 1e-5F), 1e-6));
+    EXPECT_TRUE(close(kernels::cpu::rms_norm(x, std::nullopt, 1e-5F),
+                      kernels::reference::rms_norm(x, std::nullopt, 1e-5F), 1e-6));
+  }
+  for (const int size : {1, 15, 16, 17, 100}) {
+    const mx::array gate = mx::multiply(normal({size}, 20), mx::array(20.0F));
+    const mx::array up = normal({size}, 21);
+    EXPECT_TRUE(close(kernels::swiglu(gate, up), kernels::reference::swiglu(gate, up), 1e-6)) << size;
+  }
+  const mx::array far = mx::array({-1000.0F, -90.0F, 0.0F, 90.0F, 1000.0F});
+  EXPECT_EQ(test::values(kernels::swiglu(far, mx::ones({5}))), (std::vector<float>{0, 0, 0, 90, 1000}));
+  const mx::array frequencies = mx::array({1.0F, 0.1F, 0.01F});
+  const mx::array rotated = mx::transpose(normal({2, 5, 3, 8}, 22), {0, 2, 1, 3});
+  EXPECT_TRUE(close(kernels::cpu::rope(rotated, frequencies, 11),
+                    kernels::reference::rope(rotated, frequencies, 11), 1e-6));
+}
+
+TEST(Elementwise, GradientsEqualTheReferences) {
+  const mx::array x = normal({2, 32}, 23);
+  const mx::array weight = normal({32}, 24);
+  const auto norm = [&](auto function) {
+    return mx::grad([&](const mx::array& v) { return mx::sum(mx::square(function(v, weight, 1e-5F))); })(x);
+  };
+  EXPECT_TRUE(close(norm([](auto&&... in) { return kernels::cpu::rms_norm(in...); }),
+                    norm([](auto&&... in) { return kernels::reference::rms_norm(in...); }), 1e-5));
+  const auto gate = [&](auto function) {
+    return mx::grad([&](const mx::array& v) { return mx::sum(mx::square(function(v, x))); })(x);
+  };
+  EXPECT_TRUE(close(gate([](auto&&... in) { return kernels::cpu::swiglu(in...); }),
+                    gate([](auto&&... in) { return kernels::reference::swiglu(in...); }), 1e-5));
+  const mx::array heads = normal({1, 2, 3, 8}, 25);
+  const mx::array frequencies = mx::array({1.0F, 0.1F, 0.01F});
+  const auto rotation = [&](auto function) {
+    return mx::grad([&](const mx::array& v) {
+      return mx::sum(mx::multiply(function(v, frequencies, 3), normal({1, 2, 3, 8}, 26)));
+    })(heads);
+  };
+  EXPECT_TRUE(close(rotation([](auto&&... in) { return kernels::cpu::rope(in...); }),
+                    rotation([](auto&&... in) { return kernels::reference::rope(in...); }), 1e-5));
+}
+
+}  // namespace
+}  // namespace tessera

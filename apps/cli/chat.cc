@@ -2,10 +2,11 @@
 // turn; prompts, notices and errors go to standard error.
 #include <fmt/format.h>
 
-#include <iostream>
+#include <optional>
 #include <string>
 
 #include "apps/cli/conversation.h"
+#include "apps/cli/input.h"
 #include "apps/cli/interrupt.h"
 #include "apps/cli/output.h"
 #include "apps/cli/statistics.h"
@@ -61,7 +62,7 @@ class Chat {
       write_message(text.empty() ? "[no system message]\n" : "[system message set]\n");
     } else {
       has_failed_ = true;
-      write_message(fmt::format("[unknown command {}; /help lists the commands]\n", name));
+      write_message(fmt::format("[unknown command {}; /help lists the commands]\n", one_line(name)));
     }
     return true;
   }
@@ -89,7 +90,7 @@ class Chat {
     } catch (const Error& error) {
       has_failed_ = true;
       if (has_begun) write_output("\n");
-      write_message(fmt::format("tessera: {}\n", error.what()));
+      write_message(fmt::format("tessera: {}\n", one_line(error.what())));
     }
   }
 
@@ -105,6 +106,13 @@ class Chat {
     const int64_t room = answer_room(arguments_.generation.max_tokens, context);
     const auto dropped = turns_to_drop(conversation_, question, context, room, count_tokens);
     if (!dropped) {
+      if (conversation_.has_system() && count_tokens({{"user", question}}) < context) {
+        throw Error(
+            ErrorKind::kInvalidArgument,
+            fmt::format("the system message leaves no room for the message in the context of {} tokens; "
+                        "/system TEXT sets a shorter one",
+                        context));
+      }
       throw Error(ErrorKind::kInvalidArgument,
                   fmt::format("the message does not fit into the context of {} tokens", context));
     }
@@ -139,14 +147,13 @@ int run(const ChatArguments& arguments) {
   Chat chat(arguments, engine);
   const bool is_interactive = is_input_terminal();
   if (is_interactive) write_message("/help lists the commands; Ctrl-D ends the chat.\n");
-  std::string line;
+  Input input;
   while (true) {
     if (is_interactive) write_message("> ");
-    if (!std::getline(std::cin, line)) break;
-    if (line.ends_with('\r')) line.pop_back();
-    if (!chat.handle(line)) break;
+    const std::optional<std::string> line = input.line();
+    if (!line && is_interactive) write_message("\n");
+    if (!line || !chat.handle(*line)) break;
   }
-  if (is_interactive && std::cin.eof()) write_message("\n");
   return !is_interactive && chat.has_failed() ? 1 : 0;
 }
 

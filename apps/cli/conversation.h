@@ -18,6 +18,7 @@ class Conversation {
   explicit Conversation(std::optional<std::string> system = {}) : system_(std::move(system)) {}
 
   void set_system(std::optional<std::string> system) { system_ = std::move(system); }
+  bool has_system() const { return system_.has_value(); }
   /// Forgets the turns, keeps the system message.
   void clear() { turns_.clear(); }
   /// Keeps a question and its answer.

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <system_error>
 
+#include "apps/cli/utf8.h"
+
 namespace tessera::cli {
 namespace {
 
@@ -49,11 +51,13 @@ Precision parse_precision(const std::string& spelling, const std::string& value)
   refuse(spelling, "auto, float32 or bfloat16", value);
 }
 
+constexpr const char* kToggleValues = "no value, or =true or =false";
+
 bool parse_toggle(const std::string& spelling, const std::string& value) {
   // CLI11 stores "true" for a bare flag and what follows "=" otherwise.
   if (value == "true") return true;
   if (value == "false") return false;
-  refuse(spelling, "no value, or =true or =false", value);
+  refuse(spelling, kToggleValues, value);
 }
 
 std::string join_aliases(const Spellings& spellings) {
@@ -197,12 +201,16 @@ void FlagSet::precision(const Spellings& spellings, Precision& target, const std
 }
 
 void FlagSet::toggle(const Spellings& spellings, bool& target, const std::string& help) {
+  toggles_.insert(spellings.begin(), spellings.end());
   add_single<bool>(spellings, "", help, parse_toggle, [&target](const bool& value) { target = value; });
 }
 
 void FlagSet::texts(const Spellings& spellings, std::vector<std::string>& target, const std::string& help) {
   resolvers_.push_back([given_of = declare(spellings, "TEXT", help + "; repeatable"), &target] {
-    for (const auto& [spelling, value] : given_of()) target.push_back(value);
+    for (const auto& [spelling, value] : given_of()) {
+      if (value.empty() || !is_utf8(value)) refuse(spelling, "a text in UTF-8 that is not empty", value);
+      target.push_back(value);
+    }
   });
 }
 
@@ -227,17 +235,34 @@ void FlagSet::resolve() const {
   for (const auto& resolver : resolvers_) resolver();
 }
 
+bool FlagSet::is_toggle(const std::string& word) const { return toggles_.contains(word); }
+
+bool FlagSet::takes_value(const std::string& word) const {
+  return word.starts_with('-') && !is_toggle(word) &&
+         std::find(all_spellings_.begin(), all_spellings_.end(), word) != all_spellings_.end();
+}
+
 bool parse_flags(CLI::App& app, const FlagSet& flags, int argc, const char* const* argv, std::string& help) {
-  const auto& known = flags.spellings();
   std::vector<std::string> words;
+  bool is_value = false;       // this word is the value of the flag before it
+  bool is_past_flags = false;  // after "--", words are no flags
   for (int i = 1; i < argc; ++i) {
-    std::string word = argv[i];
+    const std::string word = argv[i];
+    words.push_back(word);
+    if (is_value || is_past_flags) {
+      is_value = false;
+      continue;
+    }
+    is_past_flags = word == "--";
+    is_value = flags.takes_value(word);
+    if (!word.ends_with('=')) continue;
     // CLI11 takes the next word for the value of "--flag="; an empty value has to be a word of its own.
-    const bool has_empty_value =
-        word.ends_with('=') && std::count(known.begin(), known.end(), word.substr(0, word.size() - 1)) > 0;
-    if (has_empty_value) word.pop_back();
-    words.push_back(std::move(word));
-    if (has_empty_value) words.emplace_back();
+    const std::string flag = word.substr(0, word.size() - 1);
+    if (flags.is_toggle(flag)) refuse(flag, kToggleValues, "");
+    if (flags.takes_value(flag)) {
+      words.back() = flag;
+      words.emplace_back();
+    }
   }
   std::reverse(words.begin(), words.end());  // the order that this overload of CLI11's parse expects
   try {

@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -62,9 +63,9 @@ class FlagSet {
                const std::string& help);
   void seed(const Spellings& spellings, std::optional<uint64_t>& target, const std::string& help);
   void precision(const Spellings& spellings, Precision& target, const std::string& help);
-  /// A flag without a value: present means true.
+  /// A flag without a value: present means true. "=true" and "=false" may follow.
   void toggle(const Spellings& spellings, bool& target, const std::string& help);
-  /// Repeatable: every value is kept, in order.
+  /// Repeatable: every value is kept, in order. Each is valid UTF-8 and not empty.
   void texts(const Spellings& spellings, std::vector<std::string>& target, const std::string& help);
   /// Repeatable ID=VALUE; two values for one id contradict each other.
   void biases(const Spellings& spellings, std::map<int32_t, double>& target, const std::string& help);
@@ -75,6 +76,9 @@ class FlagSet {
 
   /// Every spelling declared, for tests.
   const std::vector<std::string>& spellings() const { return all_spellings_; }
+  /// Whether `word` is a spelling that begins with a dash and takes a value, or one that takes none.
+  bool takes_value(const std::string& word) const;
+  bool is_toggle(const std::string& word) const;
 
  private:
   /// What one spelling was given, in the order of the command line.
@@ -89,6 +93,7 @@ class FlagSet {
 
   CLI::App& app_;
   std::vector<std::string> all_spellings_;
+  std::set<std::string> toggles_;  // those of all_spellings_ without a value
   std::vector<std::function<void()>> resolvers_;
 };
 

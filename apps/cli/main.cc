@@ -78,11 +78,8 @@ int dispatch(int argc, const char* const* argv) {
 }
 
 /// One line, whatever the text: scripts and people read the first line of an error.
-int report(std::string message, int status) {
-  for (char& c : message) {
-    if (c == '\n' || c == '\r') c = ' ';
-  }
-  write_message(fmt::format("tessera: {}\n", message));
+int report(std::string_view message, int status) {
+  write_message(fmt::format("tessera: {}\n", one_line(message)));
   return status;
 }
 
@@ -91,6 +88,7 @@ int report(std::string message, int status) {
 
 int main(int argc, char** argv) {
   using namespace tessera::cli;
+  open_standard_streams();
   ignore_closed_pipes();
   try {
     return dispatch(argc, argv);

@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "apps/cli/interrupt.h"
 #include "apps/cli/json.h"
@@ -12,6 +14,22 @@
 #include "apps/cli/verbs.h"
 
 namespace tessera::cli {
+namespace {
+
+void check(const PullArguments& arguments) {
+  const std::pair<const char*, const std::optional<std::string>&> values[] = {
+      {"--endpoint", arguments.endpoint}, {"--revision", arguments.revision}, {"--file", arguments.file}};
+  for (const auto& [flag, value] : values) {
+    if (!value) continue;
+    if (value->empty()) throw UsageError(fmt::format("{} is empty", flag));
+    if (arguments.name == "default") {
+      throw UsageError(
+          fmt::format("{} has no effect on 'default', which is one file of a Python package", flag));
+    }
+  }
+}
+
+}  // namespace
 
 void declare(FlagSet& flags, PullArguments& arguments) {
   flags.text({"--model", "model"}, arguments.name,
@@ -26,10 +44,11 @@ int run(const PullArguments& arguments) {
   if (!arguments.name || arguments.name->empty()) {
     throw UsageError("no model to pull; name one as org/name, or 'default'");
   }
+  check(arguments);
   PullOptions options;
-  options.endpoint = arguments.endpoint;
-  if (!arguments.revision.empty()) options.revision = arguments.revision;
-  options.file = arguments.file;
+  options.endpoint = arguments.endpoint.value_or("");
+  options.revision = arguments.revision.value_or(options.revision);
+  options.file = arguments.file.value_or("");
   options.notice = [](const std::string& line) { write_message(line + "\n"); };
   std::string path;
   {

@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <iostream>
-#include <iterator>
-
 #include "apps/cli/flags.h"
+#include "apps/cli/input.h"
 
 namespace tessera::cli {
 
@@ -14,9 +12,7 @@ std::string read_text_argument(const std::optional<std::string>& argument, const
     throw UsageError(fmt::format("no {0}; give one as an argument, or '-' to read standard input", what));
   }
   std::string text = *argument;
-  if (text == "-") {
-    text.assign(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
-  }
+  if (text == "-") text = Input().rest();
   if (text.empty()) throw UsageError(fmt::format("the {} is empty", what));
   return text;
 }

@@ -60,9 +60,9 @@ int run(const TokenizeArguments& arguments);
 /// Downloads a model.
 struct PullArguments {
   std::optional<std::string> name;
-  std::string endpoint;
-  std::string revision;
-  std::string file;  // which GGUF file of a repository with several
+  std::optional<std::string> endpoint;
+  std::optional<std::string> revision;
+  std::optional<std::string> file;  // which GGUF file of a repository with several
   bool is_json = false;
 };
 void declare(FlagSet& flags, PullArguments& arguments);

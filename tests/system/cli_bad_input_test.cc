@@ -1,5 +1,7 @@
 // Bad input: one clear line on standard error, nothing on standard output, status 2 for what was typed
 // wrong and 1 for what turned out wrong.
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -124,6 +126,31 @@ TEST(CliBadInput, UnreachableEndpoint) {
   expect_refused(run_cli({"pull", "some/model", "--endpoint", "http://127.0.0.1:1"}, "",
                          {"HF_HUB_CACHE=" + testing::TempDir() + "tessera-empty-hub"}),
                  kRuntimeError, "127.0.0.1");
+}
+
+TEST(CliBadInput, PullFlagsWithoutEffect) {
+  for (const char* flag : {"--endpoint", "--revision", "--file"}) {
+    expect_refused(run_cli({"pull", "default", flag, "http://127.0.0.1:1"}), kUsageError, flag);
+    expect_refused(run_cli({"pull", "some/model", flag, ""}), kUsageError, std::string(flag) + " is empty");
+  }
+}
+
+TEST(CliBadInput, ErrorLinesAreCleanAndBounded) {
+  expect_refused(run_cli({"\x1B[31m\xFF\n"}), kUsageError, "'\\x1b[31m\\xff '");
+  const ProcessResult result = run_cli({std::string(100000, 'x')});
+  expect_refused(result, kUsageError, "xxx...");
+  EXPECT_LT(result.err.size(), 2100u);
+}
+
+TEST(CliBadInput, OptionalFilesThatCannotBeRead) {
+  const ModelCopy model;
+  const auto path = model.file("tokenizer_config.json");
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink("nowhere", path);
+  expect_refused(run_cli({"generate", "hi", "--model", model.path()}), kRuntimeError, path.string());
+  std::filesystem::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  expect_refused(run_cli({"generate", "hi", "--model", model.path()}), kRuntimeError, path.string());
 }
 
 TEST(CliBadInput, NoArgumentsPrintTheHelp) {

@@ -81,6 +81,15 @@ TEST(CliChat, AMessageThatNeverFitsIsRefusedAndTheChatGoesOn) {
   EXPECT_EQ(result.out, first_answer("Hello there") + "\n");
 }
 
+TEST(CliChat, ASystemMessageThatNeverFitsIsNamed) {
+  std::string long_text;
+  for (int i = 0; i < 1000; ++i) long_text += "word ";
+  const ProcessResult result = run_cli(chat({"--system", long_text}), "Hello there\n/system\nHello there\n");
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.err.find("the system message leaves no room"), std::string::npos) << result.err;
+  EXPECT_EQ(result.out, first_answer("Hello there") + "\n");
+}
+
 TEST(CliChat, InterruptStopsTheAnswerAndKeepsTheChat) {
   const ModelCopy model;
   model.edit_json("config.json", "max_position_embeddings", 200000);

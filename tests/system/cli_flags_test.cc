@@ -83,9 +83,9 @@ Json describe(const TokenizeArguments& arguments) {
 
 Json describe(const PullArguments& arguments) {
   return {{"name", optional_json(arguments.name)},
-          {"endpoint", arguments.endpoint},
-          {"revision", arguments.revision},
-          {"file", arguments.file},
+          {"endpoint", optional_json(arguments.endpoint)},
+          {"revision", optional_json(arguments.revision)},
+          {"file", optional_json(arguments.file)},
           {"is_json", arguments.is_json}};
 }
 
@@ -202,19 +202,38 @@ TEST(CliFlags, AgreeingSpellingsAreAccepted) {
 
 TEST(CliFlags, ValuesOutOfRangeAreRefused) {
   const std::vector<std::vector<std::string>> refused = {
-      {"--max-tokens", "0"},      {"--max-tokens", "-1"},
-      {"--max-tokens", "many"},   {"--max-tokens", "1.5"},
-      {"--max-tokens", ""},       {"--max-tokens", "99999999999999999999"},
-      {"--temperature", "-0.1"},  {"--temperature", "nan"},
-      {"--temperature", "inf"},   {"--top-p", "0"},
-      {"--top-p", "1.01"},        {"--top-k", "-1"},
-      {"--min-p", "1.5"},         {"--xtc-probability", "2"},
-      {"--xtc-threshold", "0.6"}, {"--repetition-penalty", "0"},
-      {"--seed", "-1"},           {"--dtype", "float16"},
-      {"--threads", "-1"},        {"--threads", "1025"},
-      {"--logit-bias", "7"},      {"--logit-bias", "-7=1"},
-      {"--logit-bias", "7=x"},    {"--logprobs", "21"},
-      {"--context-length", "-5"}, {"--raw=perhaps"},
+      {"--max-tokens", "0"},
+      {"--max-tokens", "-1"},
+      {"--max-tokens", "many"},
+      {"--max-tokens", "1.5"},
+      {"--max-tokens", ""},
+      {"--max-tokens", "99999999999999999999"},
+      {"--temperature", "-0.1"},
+      {"--temperature", "nan"},
+      {"--temperature", "inf"},
+      {"--top-p", "0"},
+      {"--top-p", "1.01"},
+      {"--top-k", "-1"},
+      {"--min-p", "1.5"},
+      {"--xtc-probability", "2"},
+      {"--xtc-threshold", "0.6"},
+      {"--repetition-penalty", "0"},
+      {"--seed", "-1"},
+      {"--dtype", "float16"},
+      {"--threads", "-1"},
+      {"--threads", "1025"},
+      {"--logit-bias", "7"},
+      {"--logit-bias", "-7=1"},
+      {"--logit-bias", "7=x"},
+      {"--logprobs", "21"},
+      {"--context-length", "-5"},
+      {"--raw=perhaps"},
+      {"--raw=", "a prompt"},
+      {"--stop", ""},
+      {"--stop="},
+      {"--stop", "\xFF"},
+      {"--stop", "\xC3"},
+      {"--stop", "\xED\xA0\x80"},
   };
   for (const auto& words : refused) {
     const std::string message = usage_error(words);
@@ -238,6 +257,9 @@ TEST(CliFlags, AWordIsAPromptEvenIfItNamesAVerb) {
   EXPECT_EQ(parse<GenerateArguments>({"--prompt", "--raw"})["prompt"], "--raw");
   EXPECT_EQ(parse<GenerateArguments>({"--prompt", "[1, 2]"})["prompt"], "[1, 2]");
   EXPECT_EQ(parse<GenerateArguments>({"--prompt=", "--raw"})["prompt"], "");
+  EXPECT_EQ(parse<GenerateArguments>({"prompt="})["prompt"], "prompt=");
+  EXPECT_EQ(parse<GenerateArguments>({"--prompt", "--stop="})["prompt"], "--stop=");
+  EXPECT_EQ(parse<GenerateArguments>({"--", "--raw="})["prompt"], "--raw=");
 }
 
 TEST(CliFlags, RepeatedStopsAreKeptInOrder) {

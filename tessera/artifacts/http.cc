@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <exception>
+#include <string_view>
+#include <system_error>
 #include <thread>
 
 #include "tessera/base/check.h"
@@ -32,6 +35,24 @@ struct Url {
   bool is_https() const { return origin.rfind("https:", 0) == 0; }
 };
 
+/// Whether `host`, in lower case, is a name or an address, with a port or without. What is none would
+/// only fail as a host that cannot be reached.
+bool is_host(std::string_view host) {
+  constexpr std::string_view kDigits = "0123456789";
+  const bool is_ipv6 = host.starts_with('[');
+  const std::size_t end = is_ipv6 ? host.find(']') + 1 : std::min(host.find(':'), host.size());
+  const std::string_view name = host.substr(0, end);
+  const std::string_view inner = is_ipv6 && !name.empty() ? name.substr(1, name.size() - 2) : name;
+  const std::string_view allowed = is_ipv6 ? "0123456789abcdef:." : "0123456789abcdefghijklmnopqrstuvwxyz-._";
+  if (inner.empty() || inner.find_first_not_of(allowed) != std::string_view::npos) return false;
+  if (end == host.size()) return true;
+  const std::string_view port = host.substr(end + 1);
+  int number = 0;
+  const auto result = std::from_chars(port.data(), port.data() + port.size(), number);
+  return host[end] == ':' && !port.empty() && port.find_first_not_of(kDigits) == std::string_view::npos &&
+         result.ec == std::errc() && number >= 1 && number <= 65535;
+}
+
 /// Throws InvalidArgument for anything but an absolute http or https URL.
 Url parse_url(const std::string& text) {
   const auto refuse = [&](const char* what) {
@@ -44,6 +65,7 @@ Url parse_url(const std::string& text) {
   const std::size_t host_end = std::min(text.find_first_of("/?#", host_begin), text.size());
   std::string host = lower_case(text.substr(host_begin, host_end - host_begin));
   if (host.empty() || host.find('@') != std::string::npos) refuse("no plain host name");
+  if (!is_host(host)) refuse("expected a host name or address, and a port from 1 to 65535 if any");
   // A colon inside brackets belongs to an IPv6 address.
   if (host.find(':', host.find(']') == std::string::npos ? 0 : host.find(']')) == std::string::npos) {
     host += scheme == "https" ? ":443" : ":80";

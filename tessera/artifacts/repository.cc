@@ -90,11 +90,17 @@ std::string choose_gguf(const Listing& listing, const std::string& wanted, const
   for (const RemoteFile& file : listing.files) {
     if (ends_with(file.name, ".gguf")) names += (names.empty() ? "" : ", ") + file.name;
   }
+  if (names.empty() && !wanted.empty()) {
+    base::fail_argument("[pull.files] ", repository, " holds no GGUF file, among which '", wanted,
+                        "' (--file) could choose");
+  }
   if (names.empty()) {
     base::fail_artifact("[pull.files] ", repository, " holds neither safetensors nor GGUF weights");
   }
-  base::fail_argument("[pull.files] ", repository, " holds several GGUF files",
-                      wanted.empty() ? "" : " and not exactly one fits '" + wanted + "'",
+  base::fail_argument("[pull.files] ", repository, " holds ",
+                      wanted.empty()   ? "several GGUF files"
+                      : models.empty() ? "no GGUF file that fits '" + wanted + "'"
+                                       : "several GGUF files that fit '" + wanted + "'",
                       "; expected a choice (--file) among: ", names);
 }
 

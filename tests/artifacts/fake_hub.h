@@ -121,6 +121,7 @@ class FakeHub {
   std::map<std::string, File> files;
   std::string token;                         // when set, requests to the hub need it
   std::map<std::string, std::string> lie;    // file -> content served instead of the listed one
+  std::string missing;                       // a file that is listed and answered 404
   std::atomic<int> cuts = 0;                 // so many transfers end in the middle of the file
   std::atomic<int> busy = 0;                 // so many requests for files are answered 503
   std::atomic<bool> is_stalling = false;     // transfers stop in the middle and keep the connection
@@ -159,7 +160,7 @@ class FakeHub {
     if (busy > 0) {
       --busy;
       response.status = 503;
-    } else if (revision != commit || files.count(name) == 0) {
+    } else if (revision != commit || name == missing || files.count(name) == 0) {
       response.status = 404;
     } else if (files[name].is_large) {
       response.set_redirect(storage_.url() + "/blob/" + name, 302);

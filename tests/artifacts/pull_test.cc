@@ -212,6 +212,13 @@ TEST_F(PullTest, SaysWhatIsNotThere) {
               AllOf(HasSubstr("invalid_argument"), HasSubstr("org/other"), HasSubstr("404")));
 }
 
+TEST_F(PullTest, SaysWhichListedFileIsNotThere) {
+  hub_.missing = "tokenizer.json";
+  EXPECT_THAT(error_of([&] { pull_default(); }),
+              AllOf(HasSubstr("invalid_argument"), HasSubstr("lists tokenizer.json but does not have it"),
+                    HasSubstr("404"), Not(HasSubstr("revision"))));
+}
+
 TEST_F(PullTest, SaysThatATokenIsNeeded) {
   hub_.token = "secret";
   EXPECT_THAT(error_of([&] { pull_default(); }), AllOf(HasSubstr("invalid_argument"), HasSubstr("HF_TOKEN"),
@@ -316,6 +323,28 @@ TEST_F(PullTest, UnreachableServerIsNamed) {
   EXPECT_THAT(error_of([&] { pull_repository("org/name", nowhere); }), HasSubstr("invalid_argument"));
 }
 
+TEST_F(PullTest, MalformedEndpointsAreRefusedAtOnce) {
+  RepositoryOptions nowhere = options();
+  nowhere.attempts = 5;
+  for (const std::string endpoint :
+       {"127.0.0.1", "ftp://127.0.0.1", "http://", "http://:80", "http://a b", "http://127.0.0.1:port",
+        "http://127.0.0.1:", "http://127.0.0.1:0", "http://127.0.0.1:65536", "http://127.0.0.1:99999999999",
+        "http://a:1:2", "http://[::1", "http://[]", "http://[::1]x", "http://user@127.0.0.1",
+        "http://127.0.0.1:1?x", "http://127.0.0.1:1#x", "http://127.0.0.1\n"}) {
+    nowhere.endpoint = endpoint;
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_THAT(error_of([&] { pull_repository("org/name", nowhere); }), HasSubstr("invalid_argument"))
+        << endpoint;
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(300)) << endpoint;
+  }
+  nowhere.attempts = 1;
+  for (const std::string endpoint : {"http://[::1]:1", "HTTP://LocalHost:1/hub/"}) {
+    nowhere.endpoint = endpoint;
+    EXPECT_THAT(error_of([&] { pull_repository("org/name", nowhere); }), HasSubstr("resource_exhausted"))
+        << endpoint;
+  }
+}
+
 TEST_F(PullTest, ProgressCountsAllFiles) {
   std::vector<PullProgress> seen;
   RepositoryOptions observed = options();
@@ -368,11 +397,19 @@ TEST_F(PullTest, ChoosesAmongGgufFiles) {
   EXPECT_THAT(pull_repository("org/name", choice).files,
               ElementsAre("tiny-Q8_0-00001-of-00002.gguf", "tiny-Q8_0-00002-of-00002.gguf"));
   choice.file = "Q6_K";
-  EXPECT_THAT(error_of([&] { pull_repository("org/name", choice); }), HasSubstr("'Q6_K'"));
+  EXPECT_THAT(error_of([&] { pull_repository("org/name", choice); }),
+              AllOf(HasSubstr("no GGUF file that fits 'Q6_K'"), HasSubstr("tiny-Q4_0.gguf")));
+  choice.file = "tiny";
+  EXPECT_THAT(error_of([&] { pull_repository("org/name", choice); }),
+              HasSubstr("several GGUF files that fit 'tiny'"));
   hub_.files = {{"tiny-Q4_0.gguf", {"4", true}}};
   EXPECT_THAT(pull_default().files, ElementsAre("tiny-Q4_0.gguf"));
   hub_.files = {{"config.json", {"{}"}}};
   EXPECT_THAT(error_of([&] { pull_default(); }), HasSubstr("neither safetensors nor GGUF"));
+  hub_.files = {{"model.safetensors", {"s", true}}};
+  EXPECT_THAT(
+      error_of([&] { pull_repository("org/name", choice); }),
+      AllOf(HasSubstr("invalid_argument"), HasSubstr("holds no GGUF file"), HasSubstr("'tiny' (--file)")));
 }
 
 TEST_F(PullTest, TextLevelPullReturnsTheSnapshotAndNotices) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "tessera/artifacts/gguf.h"
 #include "tessera/error.h"
@@ -61,6 +62,30 @@ TEST(TokenizerFiles, RefusesContradictions) {
           two_tokens().string("tokenizer.ggml.model", "llama").i32("tokenizer.ggml.padding_token_id", -1))
           .pad_id,
       std::nullopt);
+}
+
+TEST(TokenizerFiles, RefusesEntriesThatCannotBeRead) {
+  for (const std::string name :
+       {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "chat_template.json"}) {
+    for (const bool is_folder : {false, true}) {
+      const TemporaryFolder folder;
+      if (name != "tokenizer.json") folder.write("tokenizer.json", "{}");
+      if (is_folder) {
+        std::filesystem::create_directory(folder.path() / name);
+      } else {
+        std::filesystem::create_symlink("nowhere", folder.path() / name);
+      }
+      ModelFiles files;
+      files.folder = folder.path();
+      try {
+        read_tokenizer_source(files);
+        ADD_FAILURE() << "nothing was thrown for " << name;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::kInvalidArtifact);
+        EXPECT_THAT(error.what(), HasSubstr((folder.path() / name).string()));
+      }
+    }
+  }
 }
 
 TEST(TokenizerFiles, ReadsAFolder) {

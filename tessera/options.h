@@ -32,16 +32,17 @@ struct ModelOptions {
 /// How the next token is drawn (execution/sampler). The order of the steps is: logit bias,
 /// repetition, presence and frequency penalties, log-softmax, top-p, min-p, XTC, top-k, temperature.
 struct SamplingOptions {
-  double temperature = 0.0;         // 0 = greedy: the highest score, lowest id on ties
-  double top_p = 1.0;               // in (0, 1]: smallest set of tokens with this much probability
-  int64_t top_k = 0;                // keep the k most likely tokens, 0 = all
-  double min_p = 0.0;               // in [0, 1]: drop tokens below this fraction of the best one
-  double xtc_probability = 0.0;     // in [0, 1]: chance of excluding the top choices of a step
-  double xtc_threshold = 0.1;       // in [0, 0.5]: probability from which XTC counts a token as a top choice
-  double repetition_penalty = 1.0;  // > 0: divides positive and multiplies negative logits of seen tokens
-  int64_t repetition_context = 20;  // tokens the penalties look back, 0 = all
-  double presence_penalty = 0.0;    // subtracted once from every seen token
-  double frequency_penalty = 0.0;   // subtracted per occurrence of a seen token
+  double temperature = 0.0;      // 0 = greedy: the highest score, lowest id on ties
+  double top_p = 1.0;            // in (0, 1]: smallest set of tokens with this much probability
+  int64_t top_k = 0;             // keep the k most likely tokens, 0 = all
+  double min_p = 0.0;            // in [0, 1]: drop tokens below this fraction of the best one
+  double xtc_probability = 0.0;  // in [0, 1]: chance of excluding the top choices of a step
+  double xtc_threshold = 0.1;    // in [0, 0.5]: probability from which XTC counts a token as a top choice
+  double repetition_penalty =
+      1.0;  // 0.001 to 1000: divides positive and multiplies negative logits of seen tokens
+  int64_t repetition_context = 20;       // tokens the penalties look back, 0 = all
+  double presence_penalty = 0.0;         // subtracted once from every seen token
+  double frequency_penalty = 0.0;        // subtracted per occurrence of a seen token
   std::map<int32_t, double> logit_bias;  // added to the logits of these token ids
   std::optional<uint64_t> seed;          // absent: taken from the system, and reported
   bool logprobs = false;                 // report the log-probability of each token

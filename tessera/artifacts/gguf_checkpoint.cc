@@ -91,7 +91,14 @@ class GgufCheckpoint final : public Checkpoint {
     }
     const GgufType type = stored.tensor->type;
     if (!affine_form(type)) return dense(name, is_dense(type) ? dense_dtype(type) : mx::float32);
-    tensor::QuantizedTensor quantized = repack(*stored.tensor);
+    tensor::QuantizedTensor quantized = [&] {
+      try {
+        return repack(*stored.tensor);
+      } catch (const Error& error) {
+        throw Error(error.kind(), base::concat("[artifacts.checkpoint] ", origin(), ": tensor ",
+                                               stored.tensor->name, ": ", error.what()));
+      }
+    }();
     if (is_rope(stored)) {
       quantized.w = reorder_rows(quantized.w, stored);
       quantized.scales = reorder_rows(quantized.scales, stored);

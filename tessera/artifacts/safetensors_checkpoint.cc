@@ -184,6 +184,12 @@ std::string optional_text(const std::filesystem::path& path) {
 void check_index(const ModelFiles& files, const std::map<std::string, Stored, std::less<>>& tensors) {
   const auto index =
       parse_safetensors_index(base::read_file(files.index, 256ULL << 20), files.index.string());
+  for (const auto& [name, stored] : tensors) {
+    if (!index.contains(name)) {
+      base::fail_artifact("[artifacts.checkpoint] ", files.index.string(), ": tensor ", name, " of ",
+                          stored.file->path().filename().string(), " is missing");
+    }
+  }
   for (const auto& [name, shard] : index) {
     const auto found = tensors.find(name);
     if (found == tensors.end() || found->second.file->path().filename() != shard) {

@@ -92,16 +92,21 @@ void ThreadPool::end_workers() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-void ThreadPool::take_tasks() {
+void ThreadPool::take_tasks(uint32_t epoch) {
   for (;;) {
-    const int i = next_task_.fetch_add(1, std::memory_order_relaxed);
-    if (i >= n_tasks_) return;
+    uint64_t open = open_.load(std::memory_order_acquire);
+    do {
+      if (static_cast<uint32_t>(open >> 32) != epoch || static_cast<uint32_t>(open) == 0) return;
+    } while (
+        !open_.compare_exchange_weak(open, open - 1, std::memory_order_acq_rel, std::memory_order_acquire));
+    // From here on the run cannot end without us, so its task is there.
     try {
-      (*task_)(i);
+      (*task_)(static_cast<int>(static_cast<uint32_t>(open) - 1));
     } catch (...) {
       const std::lock_guard lock(failure_mutex_);
       failure_ = std::current_exception();
     }
+    if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_one();
   }
 }
 
@@ -111,8 +116,7 @@ void ThreadPool::work() {
     wait_for_change(epoch_, seen);
     seen = epoch_.load(std::memory_order_acquire);
     if (is_ending_.load(std::memory_order_acquire)) return;
-    take_tasks();
-    if (idle_.fetch_add(1, std::memory_order_acq_rel) + 1 == workers_.size()) idle_.notify_one();
+    take_tasks(seen);
   }
 }
 
@@ -120,21 +124,18 @@ void ThreadPool::run(int n_tasks, const std::function<void(int)>& task) {
   if (n_tasks <= 0) return;
   const std::lock_guard lock(run_mutex_);
   task_ = &task;
-  n_tasks_ = n_tasks;
   failure_ = nullptr;
-  next_task_.store(0, std::memory_order_relaxed);
+  unfinished_.store(static_cast<uint32_t>(n_tasks), std::memory_order_relaxed);
+  const uint32_t epoch = epoch_.load(std::memory_order_relaxed) + 1;
+  open_.store((static_cast<uint64_t>(epoch) << 32) | static_cast<uint32_t>(n_tasks),
+              std::memory_order_release);
+  epoch_.store(epoch, std::memory_order_release);
   // One task is not worth waking anyone for.
-  const auto n_workers = n_tasks == 1 ? 0U : static_cast<uint32_t>(workers_.size());
-  if (n_workers > 0) {
-    idle_.store(0, std::memory_order_relaxed);
-    epoch_.fetch_add(1, std::memory_order_release);
-    epoch_.notify_all();
-  }
-  take_tasks();
-  // Every worker passes through a run, so that none can meet the next one's numbers halfway.
-  for (uint32_t idle = idle_.load(std::memory_order_acquire); n_workers > 0 && idle != n_workers;
-       idle = idle_.load(std::memory_order_acquire)) {
-    wait_for_change(idle_, idle);
+  if (n_tasks > 1) epoch_.notify_all();
+  take_tasks(epoch);
+  for (uint32_t left = unfinished_.load(std::memory_order_acquire); left != 0;
+       left = unfinished_.load(std::memory_order_acquire)) {
+    wait_for_change(unfinished_, left);
   }
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }

@@ -32,27 +32,28 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  /// Calls task(i) once for every i in [0, n_tasks) and returns when all are done. If tasks throw, the
+  /// Calls task(i) once for every i in [0, n_tasks), the highest first, and returns when all are done. If tasks throw, the
   /// others still run and one of the exceptions is rethrown at the end.
   void run(int n_tasks, const std::function<void(int)>& task);
 
  private:
   void work();
-  void take_tasks();
+  void take_tasks(uint32_t epoch);
   void end_workers();
 
   std::vector<std::thread> workers_;
   std::mutex run_mutex_;
 
-  // One run at a time: its task, how many tasks there are, the next one to take. `epoch_` announces a
-  // run; a worker that has seen it and found no more tasks counts itself in `idle_`.
+  // One run at a time. `open_` holds its epoch in the upper half and the tasks nobody has taken in the
+  // lower one: a worker takes a task only while the epoch is the one it woke up for, so a run need not
+  // wait for workers that never came. `epoch_` is what sleeping workers watch, `unfinished_` what the
+  // caller does.
   const std::function<void(int)>* task_ = nullptr;
-  int n_tasks_ = 0;
   std::exception_ptr failure_;
   std::mutex failure_mutex_;
   alignas(64) std::atomic<uint32_t> epoch_{0};
-  alignas(64) std::atomic<int> next_task_{0};
-  alignas(64) std::atomic<uint32_t> idle_{0};
+  alignas(64) std::atomic<uint64_t> open_{0};
+  alignas(64) std::atomic<uint32_t> unfinished_{0};
   std::atomic<bool> is_ending_{false};
 };
 

@@ -18,6 +18,10 @@ namespace {
 namespace mx = mlx::core;
 
 constexpr float kExcluded = -std::numeric_limits<float>::infinity();
+// Bounds far beyond any use, within which logits stay finite in float32.
+constexpr double kMaxPenalty = 1e6;
+constexpr double kMinRepetition = 1e-3;
+constexpr double kMaxRepetition = 1e3;
 constexpr int64_t kMaxTopLogprobs = 20;  // as in the interfaces people use
 
 void require(bool holds, const char* option, double value, const char* expected) {
@@ -35,20 +39,20 @@ void validate(const SamplingOptions& options, int64_t vocab_size) {
           "a number from 0 to 1");
   require(in(options.xtc_threshold, 0, 0.5), "xtc_threshold", options.xtc_threshold,
           "a number from 0 to 0.5");
-  require(std::isfinite(options.repetition_penalty) && options.repetition_penalty > 0, "repetition_penalty",
-          options.repetition_penalty, "a number above 0");
+  require(in(options.repetition_penalty, kMinRepetition, kMaxRepetition), "repetition_penalty",
+          options.repetition_penalty, "a number from 0.001 to 1000");
   require(options.repetition_context >= 0, "repetition_context",
           static_cast<double>(options.repetition_context), "0 (everything) or more");
-  require(std::isfinite(options.presence_penalty), "presence_penalty", options.presence_penalty,
-          "a finite number");
-  require(std::isfinite(options.frequency_penalty), "frequency_penalty", options.frequency_penalty,
-          "a finite number");
+  require(in(options.presence_penalty, -kMaxPenalty, kMaxPenalty), "presence_penalty",
+          options.presence_penalty, "a number from -1e6 to 1e6");
+  require(in(options.frequency_penalty, -kMaxPenalty, kMaxPenalty), "frequency_penalty",
+          options.frequency_penalty, "a number from -1e6 to 1e6");
   require(in(static_cast<double>(options.top_logprobs), 0, kMaxTopLogprobs), "top_logprobs",
           static_cast<double>(options.top_logprobs), "0 to 20");
   for (const auto& [token, bias] : options.logit_bias) {
-    if (token < 0 || token >= vocab_size || std::isnan(bias)) {
+    if (token < 0 || token >= vocab_size || !(bias <= kMaxPenalty)) {
       base::fail_argument("[execution.sampler] logit_bias of token ", token, " is ", bias,
-                          "; expected a number for an id from 0 to ", vocab_size - 1);
+                          "; expected a number up to 1e6 for an id from 0 to ", vocab_size - 1);
     }
   }
 }
@@ -86,6 +90,19 @@ int32_t categorical(std::span<const float> logprobs, double temperature, const m
   for (const float logprob : logprobs) scores.push_back(static_cast<float>((logprob - best) / temperature));
   const mx::array array(scores.data(), {static_cast<int>(scores.size())}, mx::float32);
   return static_cast<int32_t>(mx::random::categorical(array, -1, key).item<uint32_t>());
+}
+
+/// Something must be left to choose, and nothing may be beyond what a softmax can weigh.
+void check_choice(std::span<const float> logits, int32_t best) {
+  const auto is_beyond = [](float x) { return std::isnan(x) || x == std::numeric_limits<float>::infinity(); };
+  if (std::any_of(logits.begin(), logits.end(), is_beyond)) {
+    base::fail_artifact(
+        "[execution.sampler] a logit is NaN or infinite: the model's weights are damaged, or a "
+        "penalty or bias is out of range");
+  }
+  if (logits[static_cast<std::size_t>(best)] == kExcluded) {
+    base::fail_argument("[execution.sampler] every token is excluded");
+  }
 }
 
 }  // namespace
@@ -193,10 +210,7 @@ Sampler::Sampler(const SamplingOptions& options, uint64_t seed, int64_t vocab_si
 Sample Sampler::sample(std::span<float> logits, std::span<const int32_t> history, uint64_t step) const {
   apply_penalties(logits, history, options_);
   const int32_t best = argmax(logits);
-  if (!(logits[static_cast<std::size_t>(best)] > kExcluded) ||
-      std::any_of(logits.begin(), logits.end(), [](float x) { return std::isnan(x); })) {
-    base::fail_argument("[execution.sampler] no token can be chosen: logits are NaN or all excluded");
-  }
+  check_choice(logits, best);
   const bool needs_logprobs = options_.temperature > 0 || options_.logprobs || options_.top_logprobs > 0;
   if (!needs_logprobs) return {.token = best};
   log_softmax(logits);

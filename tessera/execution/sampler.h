@@ -27,7 +27,8 @@ class Sampler {
           std::vector<int32_t> protected_tokens);
 
   /// The token that follows `history` (prompt and generated tokens). `logits` has V values and is
-  /// used as scratch. Throws InvalidArgument when every token is excluded or a logit is NaN.
+  /// used as scratch. Throws InvalidArgument when every token is excluded,
+  /// InvalidArtifact when a logit is NaN or infinite.
   /// Evaluates: draws run through mx::random, greedy choices do not touch MLX.
   Sample sample(std::span<float> logits, std::span<const int32_t> history, uint64_t step) const;
 

@@ -10,10 +10,9 @@ namespace {
 
 namespace mx = mlx::core;
 
-// MLX's own operations compute some ten prompt tokens per second of a small model on a CPU, one row
-// after the other: a longer chunk gains nothing, and a layer of one, the unit of cancellation, takes a
-// tenth of a second.
-constexpr int kCpuPrefillChunk = 32;
+// Long enough that decoding a weight once for all rows pays; a layer of one, the unit of cancellation,
+// takes some tens of milliseconds of a small model.
+constexpr int kCpuPrefillChunk = 256;
 
 uint64_t mebibytes(uint64_t bytes) { return (bytes + (1 << 20) - 1) >> 20; }
 

@@ -16,7 +16,7 @@ struct Composition {
   mlx::core::Dtype kv_dtype = mlx::core::float32;  // of stored keys and values
   int64_t context_length = 0;                      // positions a sequence may hold
   int page_tokens = 128;                           // positions of a page
-  int prefill_chunk_tokens = 32;                   // prompt tokens per forward
+  int prefill_chunk_tokens = 256;                  // prompt tokens per forward
   uint64_t weight_bytes = 0;                       // estimate: weights in memory
   uint64_t kv_bytes_per_token = 0;                 // all layers
 };

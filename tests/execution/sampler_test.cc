@@ -213,6 +213,10 @@ TEST(Sampler, RefusesOptionsOutOfRangeByName) {
   refuses([](auto& o) { o.xtc_probability = -0.1; }, "xtc_probability");
   refuses([](auto& o) { o.xtc_threshold = 0.6; }, "xtc_threshold");
   refuses([](auto& o) { o.repetition_penalty = 0; }, "repetition_penalty");
+  refuses([](auto& o) { o.repetition_penalty = 1e-45; }, "repetition_penalty");
+  refuses([](auto& o) { o.presence_penalty = -1e308; }, "presence_penalty");
+  refuses([](auto& o) { o.frequency_penalty = INFINITY; }, "frequency_penalty");
+  refuses([](auto& o) { o.logit_bias = {{1, 1e39}}; }, "logit_bias");
   refuses([](auto& o) { o.repetition_context = -1; }, "repetition_context");
   refuses([](auto& o) { o.top_logprobs = 21; }, "top_logprobs");
   refuses([](auto& o) { o.logit_bias = {{10, 1.0}}; }, "logit_bias");
@@ -225,6 +229,8 @@ TEST(Sampler, RefusesLogitsItCannotChooseFrom) {
   EXPECT_THROW(sampler.sample(excluded, {}, 0), Error);
   std::vector<float> nan{1.0F, NAN};
   EXPECT_THROW(sampler.sample(nan, {}, 0), Error);
+  std::vector<float> infinite{1.0F, -kOut};
+  EXPECT_THROW(sampler.sample(infinite, {}, 0), Error);
 }
 
 }  // namespace

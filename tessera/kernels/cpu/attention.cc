@@ -86,8 +86,9 @@ void run_window(const Work& work) {
   const int blocks = (work.length + kQueryBlock - 1) / kQueryBlock;
   const auto dim = static_cast<std::size_t>(work.value_dim);
   work.pool->run(work.batch * work.kv_heads * blocks, [&](int piece) {
-    // The last block sees the most keys: it goes first, so that no thread is left with it at the end.
-    const int block = blocks - 1 - piece % blocks;
+    // The last block sees the most keys. Tasks are taken from the highest number down, so it goes first
+    // and no thread is left with it at the end.
+    const int block = piece % blocks;
     AttentionTask task = work.task(piece / blocks);
     task.begin = block * kQueryBlock;
     task.end = std::min(work.length, task.begin + kQueryBlock);

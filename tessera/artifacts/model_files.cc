@@ -1,6 +1,7 @@
 #include "tessera/artifacts/model_files.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <system_error>
 
@@ -28,6 +29,12 @@ bool is_file(const fs::path& path) {
 bool is_folder(const fs::path& path) {
   std::error_code ignored;
   return fs::is_directory(path, ignored);
+}
+
+/// Whether `path` names anything, be it a link that leads nowhere: reading it then says what is wrong.
+bool is_named(const fs::path& path) {
+  std::error_code ignored;
+  return fs::symlink_status(path, ignored).type() != fs::file_type::not_found;
 }
 
 /// The file itself, or all parts in order when it is one part of a split model.
@@ -71,8 +78,9 @@ std::vector<std::string> files_ending(const fs::path& folder, const std::string&
 void find_safetensors(ModelFiles& files) {
   const fs::path index = files.folder / "model.safetensors.index.json";
   const fs::path single = files.folder / "model.safetensors";
-  if (!is_file(index)) {
-    if (!is_file(single)) {
+  const std::optional<std::string> index_json = base::read_optional_file(index);
+  if (!index_json) {
+    if (!is_named(single)) {
       fail_artifact(kWhere, " ", files.folder.string(),
                     ": no weights; expected model.safetensors, model.safetensors.index.json or a .gguf file");
     }
@@ -81,8 +89,7 @@ void find_safetensors(ModelFiles& files) {
   }
   files.index = index;
   std::set<std::string> shards;
-  for (auto& [tensor, shard] : parse_safetensors_index(base::read_file(index), index.string()))
-    shards.insert(shard);
+  for (auto& [tensor, shard] : parse_safetensors_index(*index_json, index.string())) shards.insert(shard);
   if (shards.empty()) fail_artifact(kWhere, " ", index.string(), ": weight_map names no tensor");
   for (const std::string& shard : shards) {
     const fs::path path = files.folder / shard;
@@ -115,11 +122,11 @@ ModelFiles folder_model(const std::string& name, const fs::path& folder) {
   files.name = name;
   files.folder = folder;
   const bool has_safetensors =
-      is_file(folder / "model.safetensors") || is_file(folder / "model.safetensors.index.json");
+      is_named(folder / "model.safetensors") || is_named(folder / "model.safetensors.index.json");
   if (!has_safetensors) {
     if (const auto gguf = only_gguf(folder)) return gguf_model(name, *gguf);
   }
-  if (!is_file(folder / "config.json"))
+  if (!is_named(folder / "config.json"))
     fail_artifact(kWhere, " ", folder.string(), ": config.json is missing");
   find_safetensors(files);
   return files;

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <filesystem>
+
 #include "tessera/error.h"
 #include "tests/temporary_folder.h"
 
@@ -62,6 +64,18 @@ TEST_F(ModelFilesTest, FindsShards) {
   EXPECT_EQ(find_model(at("m")).safetensors.size(), 2u);
   folder_.write("m/model.safetensors.index.json", R"({"weight_map":{"a":"../one.safetensors"}})");
   EXPECT_THAT(refusal(at("m"), ErrorKind::kInvalidArtifact), HasSubstr("plain file name"));
+}
+
+TEST_F(ModelFilesTest, ALinkThatLeadsNowhereIsNoMissingFile) {
+  folder_.write("m/config.json", "{}");
+  folder_.write("m/model.safetensors", "x");
+  folder_.write("m/model.gguf", "x");
+  std::filesystem::create_symlink("nowhere", at("m/model.safetensors.index.json"));
+  EXPECT_THAT(refusal(at("m"), ErrorKind::kInvalidArtifact), HasSubstr(at("m/model.safetensors.index.json")));
+  std::filesystem::remove(at("m/model.safetensors.index.json"));
+  std::filesystem::remove(at("m/model.safetensors"));
+  std::filesystem::create_symlink("nowhere", at("m/model.safetensors"));
+  EXPECT_FALSE(find_model(at("m")).is_gguf()) << "opening the weights names what is wrong";
 }
 
 TEST_F(ModelFilesTest, NamesWhatAFolderLacks) {

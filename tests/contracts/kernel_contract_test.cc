@@ -194,6 +194,26 @@ TEST(AttentionKernel, EqualsTheReference) {
   }
 }
 
+TEST(AttentionKernel, HonoursStrides) {
+  const auto heads_inside = [](mx::Shape shape, uint64_t seed) {
+    return mx::transpose(normal(shape, seed), {0, 2, 1, 3});
+  };
+  const mx::array q = heads_inside({1, 7, 4, 16}, 31);
+  const mx::array k = heads_inside({1, 9, 2, 16}, 32);
+  const mx::array v = heads_inside({1, 9, 2, 16}, 33);
+  const mx::array actual = kernels::attention(q, k, v, 0.3F, tensor::Mask::causal(), pool());
+  EXPECT_TRUE(close(actual, kernels::reference::attention(q, k, v, 0.3F, tensor::Mask::causal()), 1e-5));
+}
+
+TEST(Elementwise, HonourStrides) {
+  const mx::array x = mx::transpose(normal({32, 5}, 34));
+  const mx::array y = mx::slice(normal({5, 64}, 35), {0, 16}, {5, 48});
+  const mx::array weight = mx::broadcast_to(mx::array(0.5F), {32});
+  EXPECT_TRUE(
+      close(kernels::cpu::rms_norm(x, weight, 1e-5F), kernels::reference::rms_norm(x, weight, 1e-5F), 1e-6));
+  EXPECT_TRUE(close(kernels::cpu::swiglu(x, y), kernels::reference::swiglu(x, y), 1e-6));
+}
+
 TEST(AttentionKernel, StaysFiniteForLargeScores) {
   const mx::array q = mx::multiply(normal({1, 2, 3, 16}, 15), mx::array(1000.0F));
   const mx::array k = normal({1, 1, 130, 16}, 16);

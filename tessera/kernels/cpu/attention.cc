@@ -167,22 +167,26 @@ class Attention final : public CpuPrimitive {
     const mx::array& q = inputs[0];
     const mx::array& k = inputs[1];
     const mx::array& v = inputs[2];
-    const Work work{.q = q.data<float>(),
-                    .k = k.data<float>(),
-                    .v = v.data<float>(),
-                    .out = outputs[0].data<float>(),
-                    .batch = q.shape(0),
-                    .heads = q.shape(1),
-                    .kv_heads = k.shape(1),
-                    .length = q.shape(2),
-                    .stored = k.shape(2),
-                    .key_dim = q.shape(3),
-                    .value_dim = v.shape(3),
-                    .scale = scale_,
-                    .is_causal = is_causal_,
-                    .pool = pool_};
+    Work work{.q = nullptr,
+              .k = nullptr,
+              .v = nullptr,
+              .out = outputs[0].data<float>(),
+              .batch = q.shape(0),
+              .heads = q.shape(1),
+              .kv_heads = k.shape(1),
+              .length = q.shape(2),
+              .stored = k.shape(2),
+              .key_dim = q.shape(3),
+              .value_dim = v.shape(3),
+              .scale = scale_,
+              .is_causal = is_causal_,
+              .pool = pool_};
     auto& encoder = mx::cpu::get_command_encoder(stream());
-    encoder.dispatch([work]() {
+    encoder.dispatch([work, q = RowMajor(q), k = RowMajor(k), v = RowMajor(v)]() mutable {
+      std::vector<float> queries, keys, values;
+      work.q = q.get(queries);
+      work.k = k.get(keys);
+      work.v = v.get(values);
       if (work.length == 1)
         run_decode(work);
       else
@@ -208,7 +212,7 @@ const AttentionKernel& attention_kernel() { return supported(kKernels); }
 
 mx::array attention(const mx::array& q, const mx::array& k, const mx::array& v, float scale, bool is_causal,
                     std::shared_ptr<base::ThreadPool> pool) {
-  const auto ready = [](const mx::array& x) { return mx::contiguous(mx::astype(x, mx::float32)); };
+  const auto ready = [](const mx::array& x) { return mx::astype(x, mx::float32); };
   mx::Shape shape = q.shape();
   shape[3] = v.shape(3);
   return mx::array(

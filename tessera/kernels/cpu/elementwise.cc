@@ -53,10 +53,13 @@ class RmsNorm final : public CpuPrimitive {
   void eval_cpu(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs) override {
     allocate(outputs[0]);
     const auto n = static_cast<std::size_t>(inputs[0].shape(-1));
-    const float* weight = inputs.size() > 1 ? inputs[1].data<float>() : nullptr;
+    const auto gain = inputs.size() > 1 ? std::optional(RowMajor(inputs[1])) : std::nullopt;
     auto& encoder = mx::cpu::get_command_encoder(stream());
-    encoder.dispatch([x = inputs[0].data<float>(), weight, eps = eps_, n, rows = inputs[0].size() / n,
+    encoder.dispatch([input = RowMajor(inputs[0]), gain, eps = eps_, n, rows = inputs[0].size() / n,
                       out = outputs[0].data<float>()]() {
+      std::vector<float> storage, gain_storage;
+      const float* x = input.get(storage);
+      const float* weight = gain ? gain->get(gain_storage) : nullptr;
       for (std::size_t row = 0; row < rows; ++row)
         elementwise_loops().rms_norm(x + row * n, weight, eps, n, out + row * n);
     });
@@ -86,8 +89,11 @@ class Swiglu final : public CpuPrimitive {
   void eval_cpu(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs) override {
     allocate(outputs[0]);
     auto& encoder = mx::cpu::get_command_encoder(stream());
-    encoder.dispatch([gate = inputs[0].data<float>(), up = inputs[1].data<float>(), n = inputs[0].size(),
-                      out = outputs[0].data<float>()]() { elementwise_loops().swiglu(gate, up, n, out); });
+    encoder.dispatch([gate = RowMajor(inputs[0]), up = RowMajor(inputs[1]), n = inputs[0].size(),
+                      out = outputs[0].data<float>()]() {
+      std::vector<float> gates, ups;
+      elementwise_loops().swiglu(gate.get(gates), up.get(ups), n, out);
+    });
   }
 
   std::vector<mx::array> vjp(const std::vector<mx::array>& primals, const std::vector<mx::array>& cotangents,
@@ -149,20 +155,25 @@ class Rope final : public CpuPrimitive {
   void eval_cpu(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs) override {
     allocate(outputs[0]);
     const mx::array& x = inputs[0];
-    const RopeWork work{.x = x.data<float>(),
-                        .batch_stride = x.strides(0),
-                        .head_stride = x.strides(1),
-                        .token_stride = x.strides(2),
-                        .element_stride = x.strides(3),
-                        .batch = x.shape(0),
-                        .heads = x.shape(1),
-                        .length = x.shape(2),
-                        .dim = x.shape(3),
-                        .half = inputs[1].shape(0),
-                        .offset = offset_,
-                        .frequencies = inputs[1].data<float>(),
-                        .out = outputs[0].data<float>()};
-    mx::cpu::get_command_encoder(stream()).dispatch([work]() { rotate(work); });
+    RopeWork work{.x = x.data<float>(),
+                  .batch_stride = x.strides(0),
+                  .head_stride = x.strides(1),
+                  .token_stride = x.strides(2),
+                  .element_stride = x.strides(3),
+                  .batch = x.shape(0),
+                  .heads = x.shape(1),
+                  .length = x.shape(2),
+                  .dim = x.shape(3),
+                  .half = inputs[1].shape(0),
+                  .offset = offset_,
+                  .frequencies = nullptr,
+                  .out = outputs[0].data<float>()};
+    auto& encoder = mx::cpu::get_command_encoder(stream());
+    encoder.dispatch([work, frequencies = RowMajor(inputs[1])]() mutable {
+      std::vector<float> storage;
+      work.frequencies = frequencies.get(storage);
+      rotate(work);
+    });
   }
 
   /// A rotation's gradient is the rotation by the opposite angle.
@@ -183,19 +194,17 @@ mx::Stream stream() { return mx::default_stream(mx::Device::cpu); }
 const ElementwiseLoops& elementwise_loops() { return supported(kLoops); }
 
 mx::array rms_norm(const mx::array& x, const std::optional<mx::array>& weight, float eps) {
-  std::vector<mx::array> inputs{mx::contiguous(x)};
-  if (weight) inputs.push_back(mx::contiguous(*weight));
+  std::vector<mx::array> inputs{x};
+  if (weight) inputs.push_back(*weight);
   return mx::array(x.shape(), mx::float32, std::make_shared<RmsNorm>(stream(), eps), std::move(inputs));
 }
 
 mx::array swiglu(const mx::array& gate, const mx::array& up) {
-  return mx::array(gate.shape(), mx::float32, std::make_shared<Swiglu>(stream()),
-                   {mx::contiguous(gate), mx::contiguous(up)});
+  return mx::array(gate.shape(), mx::float32, std::make_shared<Swiglu>(stream()), {gate, up});
 }
 
 mx::array rope(const mx::array& x, const mx::array& frequencies, int offset) {
-  return mx::array(x.shape(), mx::float32, std::make_shared<Rope>(stream(), offset),
-                   {x, mx::contiguous(frequencies)});
+  return mx::array(x.shape(), mx::float32, std::make_shared<Rope>(stream(), offset), {x, frequencies});
 }
 
 }  // namespace tessera::kernels::cpu

@@ -100,8 +100,9 @@ class PackedMatmul final : public CpuPrimitive {
     allocate(outputs[0]);
     const int m = static_cast<int>(inputs[0].size() / static_cast<std::size_t>(matrix_.layout.columns));
     auto& encoder = mx::cpu::get_command_encoder(stream());
-    encoder.dispatch([matrix = matrix_, x = inputs[0].data<float>(), m, y = outputs[0].data<float>()]() {
-      multiply(matrix.layout, matrix.data.data<std::byte>(), *matrix.pool, x, m, y);
+    encoder.dispatch([matrix = matrix_, x = RowMajor(inputs[0]), m, y = outputs[0].data<float>()]() {
+      std::vector<float> storage;
+      multiply(matrix.layout, matrix.data.data<std::byte>(), *matrix.pool, x.get(storage), m, y);
     });
   }
 
@@ -222,7 +223,7 @@ mx::array packed_matmul(const mx::array& x, const PackedMatrix& matrix) {
   mx::Shape shape = x.shape();
   shape.back() = matrix.layout.rows;
   return mx::array(std::move(shape), mx::float32, std::make_shared<PackedMatmul>(stream(), matrix),
-                   {mx::contiguous(mx::astype(x, mx::float32))});
+                   {mx::astype(x, mx::float32)});
 }
 
 mx::array packed_rows(const mx::array& ids, const PackedMatrix& matrix) {

@@ -25,6 +25,42 @@ class CpuPrimitive : public mlx::core::Primitive {
 /// Gives `out` memory of its own.
 inline void allocate(mlx::core::array& out) { out.set_data(mlx::core::allocator::malloc(out.nbytes())); }
 
+/// The float32 values of an input as one row-major run. Whether an array is one is only known when it
+/// has been evaluated, and a `contiguous` node in front of every primitive costs as much as a small
+/// primitive itself: so the few inputs that need a copy get it here.
+class RowMajor {
+ public:
+  explicit RowMajor(const mlx::core::array& x) : data_(x.data<float>()) {
+    if (x.flags().row_contiguous || x.size() <= 1) return;
+    shape_.assign(x.shape().begin(), x.shape().end());
+    strides_.assign(x.strides().begin(), x.strides().end());
+  }
+
+  /// The values; `storage` holds them where they had to be copied.
+  const float* get(std::vector<float>& storage) const {
+    if (shape_.empty()) return data_;
+    std::size_t size = 1;
+    for (const int64_t n : shape_) size *= static_cast<std::size_t>(n);
+    storage.resize(size);
+    std::vector<int64_t> at(shape_.size(), 0);
+    const float* from = data_;
+    for (float& value : storage) {
+      value = *from;
+      for (std::size_t axis = shape_.size(); axis-- > 0;) {
+        from += strides_[axis];
+        if (++at[axis] < shape_[axis]) break;
+        from -= strides_[axis] * shape_[axis];
+        at[axis] = 0;
+      }
+    }
+    return storage.data();
+  }
+
+ private:
+  const float* data_;
+  std::vector<int64_t> shape_, strides_;  // empty when the values are row-major already
+};
+
 /// Of the gradients of all inputs, those that were asked for.
 inline std::vector<mlx::core::array> select(const std::vector<mlx::core::array>& gradients,
                                             const std::vector<int>& argnums) {

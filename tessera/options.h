@@ -41,9 +41,9 @@ struct SamplingOptions {
   double repetition_penalty =
       1.0;  // 0.001 to 1000: divides positive and multiplies negative logits of seen tokens
   int64_t repetition_context = 20;       // tokens the penalties look back, 0 = all
-  double presence_penalty = 0.0;         // subtracted once from every seen token
-  double frequency_penalty = 0.0;        // subtracted per occurrence of a seen token
-  std::map<int32_t, double> logit_bias;  // added to the logits of these token ids
+  double presence_penalty = 0.0;         // -1e6 to 1e6: subtracted once from every seen token
+  double frequency_penalty = 0.0;        // -1e6 to 1e6: subtracted per occurrence of a seen token
+  std::map<int32_t, double> logit_bias;  // up to 1e6: added to the logits of these token ids
   std::optional<uint64_t> seed;          // absent: taken from the system, and reported
   bool logprobs = false;                 // report the log-probability of each token
   int64_t top_logprobs = 0;              // also report the k most likely tokens, up to 20

@@ -306,12 +306,13 @@ void declare_sampling_flags(FlagSet& flags, SamplingOptions& options) {
                "Chance of excluding the top choices of a step");
   flags.number({"--xtc-threshold"}, options.xtc_threshold, {.min = 0, .max = 0.5},
                "Probability from which XTC counts a token as a top choice");
-  flags.number({"--repetition-penalty"}, options.repetition_penalty, {.min = 0, .is_min_open = true},
+  flags.number({"--repetition-penalty"}, options.repetition_penalty, {.min = 0.001, .max = 1000},
                "Weakens tokens seen before; 1 = off");
   flags.integer({"--repetition-context-size"}, options.repetition_context, {.min = 0},
                 "Tokens the penalties look back; 0 = all");
-  flags.number({"--presence-penalty"}, options.presence_penalty, {}, "Subtracted once from every seen token");
-  flags.number({"--frequency-penalty"}, options.frequency_penalty, {},
+  flags.number({"--presence-penalty"}, options.presence_penalty, {.min = -1e6, .max = 1e6},
+               "Subtracted once from every seen token");
+  flags.number({"--frequency-penalty"}, options.frequency_penalty, {.min = -1e6, .max = 1e6},
                "Subtracted from a seen token, once per occurrence");
   flags.biases({"--logit-bias"}, options.logit_bias, "Added to the logit of a token id");
   flags.seed({"--seed"}, options.seed, "Seed of the draws; absent = from the system");

@@ -176,10 +176,6 @@ class SafetensorsCheckpoint final : public Checkpoint {
   std::map<std::string, Stored, std::less<>> tensors_;
 };
 
-std::string optional_text(const std::filesystem::path& path) {
-  return std::filesystem::exists(path) ? base::read_file(path, 64ULL << 20) : std::string();
-}
-
 /// Every tensor of a sharded model must lie where the index says, and nowhere else.
 void check_index(const ModelFiles& files, const std::map<std::string, Stored, std::less<>>& tensors) {
   const auto index =
@@ -203,8 +199,9 @@ void check_index(const ModelFiles& files, const std::map<std::string, Stored, st
 
 std::shared_ptr<const Checkpoint> open_safetensors(const ModelFiles& files) {
   const std::string origin = files.folder.string();
-  ModelConfig config = parse_model_config(base::read_file(files.folder / "config.json", 64ULL << 20),
-                                          optional_text(files.folder / "generation_config.json"), origin);
+  ModelConfig config = parse_model_config(
+      base::read_file(files.folder / "config.json", 64ULL << 20),
+      base::read_optional_file(files.folder / "generation_config.json", 64ULL << 20).value_or(""), origin);
   std::map<std::string, Stored, std::less<>> tensors;
   for (const std::filesystem::path& path : files.safetensors) {
     auto file = base::MappedFile::open(path);

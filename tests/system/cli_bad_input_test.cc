@@ -143,14 +143,16 @@ TEST(CliBadInput, ErrorLinesAreCleanAndBounded) {
 }
 
 TEST(CliBadInput, OptionalFilesThatCannotBeRead) {
-  const ModelCopy model;
-  const auto path = model.file("tokenizer_config.json");
-  std::filesystem::remove(path);
-  std::filesystem::create_symlink("nowhere", path);
-  expect_refused(run_cli({"generate", "hi", "--model", model.path()}), kRuntimeError, path.string());
-  std::filesystem::remove(path);
-  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  expect_refused(run_cli({"generate", "hi", "--model", model.path()}), kRuntimeError, path.string());
+  for (const char* name : {"tokenizer_config.json", "generation_config.json"}) {
+    const ModelCopy model;
+    const auto path = model.file(name);
+    std::filesystem::remove(path);
+    std::filesystem::create_symlink("nowhere", path);
+    expect_refused(run_cli({"generate", "hi", "--model", model.path()}), kRuntimeError, path.string());
+    std::filesystem::remove(path);
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    expect_refused(run_cli({"generate", "hi", "--model", model.path()}), kRuntimeError, path.string());
+  }
 }
 
 TEST(CliBadInput, NoArgumentsPrintTheHelp) {

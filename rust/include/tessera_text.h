@@ -4,7 +4,7 @@
  * Conventions
  * - A function that can fail returns a tessera_text_code; on failure *error holds a one-line UTF-8
  *   message that the caller frees, and the other outputs are untouched. No call unwinds or aborts on
- *   bad input: a panic inside becomes TESSERA_TEXT_INTERNAL.
+ *   bad input: a panic inside becomes an error.
  * - A slice is borrowed for the call. Its data may be NULL only where its size is 0.
  * - Buffers are owned by the receiver and freed with the function of their type. Freeing a zeroed
  *   buffer or a NULL handle does nothing.
@@ -158,7 +158,7 @@ void tessera_text_free_ranges(tessera_text_ranges* ranges);
 
 /* Renders a conversation. generation receives the ranges of {% generation %} blocks.
  * Fails with INVALID_ARGUMENT and the template's own words where it raises, or where it cannot handle
- * the messages; with RESOURCE_EXHAUSTED beyond the limits on work (about ten million steps) and
+ * the messages; with RESOURCE_EXHAUSTED beyond the limits on work (about four million steps) and
  * output (64 MiB). */
 tessera_text_code tessera_text_template_render(const tessera_text_template* chat_template,
                                                const tessera_text_message* messages, size_t n_messages,

@@ -6,7 +6,7 @@
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Once;
 
-use crate::error::{Code, Result, TextError};
+use crate::error::{panic_text, Code, Result, TextError};
 use crate::gguf::{self, GgufVocabulary};
 use crate::template::{ChatTemplate, Message, RenderOptions};
 use crate::tokenizer::TextTokenizer;
@@ -81,11 +81,7 @@ unsafe fn guarded<T>(
 ) -> i32 {
     silence_panics();
     let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
-        let text = payload
-            .downcast_ref::<String>()
-            .map(String::as_str)
-            .or_else(|| payload.downcast_ref::<&str>().copied())
-            .unwrap_or("unknown panic");
+        let text = panic_text(&*payload);
         Err(TextError::new(Code::Internal, format!("the text library panicked: {text}")))
     });
     match result {
@@ -95,8 +91,7 @@ unsafe fn guarded<T>(
         }
         Err(failure) => {
             if !error.is_null() {
-                let line = failure.message.replace(['\n', '\r'], " ");
-                unsafe { *error = Owned::new(line.into_bytes()) };
+                unsafe { *error = Owned::new(failure.message.into_bytes()) };
             }
             failure.code as i32
         }

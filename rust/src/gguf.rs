@@ -20,6 +20,10 @@ const TYPE_UNKNOWN: i32 = 2;
 const TYPE_CONTROL: i32 = 3;
 const TYPE_USER_DEFINED: i32 = 4;
 
+/// Longest piece that merges are derived for: the work grows with the square of it. SentencePiece's
+/// own limit is 16 characters where a training run does not raise it.
+const MAX_PIECE_BYTES: usize = 1024;
+
 /// The fields of `tokenizer.ggml.*`; absent ones are empty or `None`.
 #[derive(Clone, Debug, Default)]
 pub struct GgufVocabulary<'a> {
@@ -100,7 +104,7 @@ fn build_sentencepiece(v: &GgufVocabulary, spellings: Vec<String>) -> Result<Tex
         if v.scores.is_empty() {
             return Err(TextError::artifact("tokenizer.ggml.scores; expected scores for model llama, got none"));
         }
-        merges_from_scores(v, &spellings, &vocab)
+        merges_from_scores(v, &spellings, &vocab)?
     } else {
         parse_merges(&v.merges, &vocab)?
     };
@@ -279,7 +283,7 @@ fn parse_merges(lines: &[&[u8]], vocab: &Vocab) -> Result<Merges> {
 /// Ties stay in the order of the ids of whole, left and right, as in the `tokenizer.json` files that
 /// Hugging Face made of SentencePiece models (`SentencePieceExtractor`, `convert_slow_tokenizer.py`);
 /// runs of spaces, all of one score, depend on it.
-fn merges_from_scores(v: &GgufVocabulary, spellings: &[String], vocab: &Vocab) -> Merges {
+fn merges_from_scores(v: &GgufVocabulary, spellings: &[String], vocab: &Vocab) -> Result<Merges> {
     struct Split<'a> {
         score: f32,
         left: &'a str,
@@ -291,6 +295,12 @@ fn merges_from_scores(v: &GgufVocabulary, spellings: &[String], vocab: &Vocab) -
         let kind = v.types.get(id).copied().unwrap_or(TYPE_NORMAL);
         if kind != TYPE_NORMAL && kind != TYPE_USER_DEFINED {
             continue;
+        }
+        if piece.len() > MAX_PIECE_BYTES {
+            return Err(TextError::artifact(format!(
+                "tokenizer.ggml.tokens[{id}]; expected at most {MAX_PIECE_BYTES} bytes, got {}",
+                piece.len()
+            )));
         }
         let mut own: Vec<(u32, u32, Split)> = piece
             .char_indices()
@@ -305,7 +315,7 @@ fn merges_from_scores(v: &GgufVocabulary, spellings: &[String], vocab: &Vocab) -
         splits.extend(own.into_iter().map(|(_, _, split)| split));
     }
     splits.sort_by(|a, b| b.score.total_cmp(&a.score));
-    splits.into_iter().map(|s| (s.left.to_owned(), s.right.to_owned())).collect()
+    Ok(splits.into_iter().map(|s| (s.left.to_owned(), s.right.to_owned())).collect())
 }
 
 fn set_normalizer(tokenizer: &mut Tokenizer, normalizer: Value) -> Result<()> {

@@ -138,3 +138,25 @@ fn sentencepiece_merges_come_from_scores() {
     assert_eq!(no_prefix.encode("bc", true, true).unwrap(), [1, id("bc")]);
     assert!(!no_prefix.rule.strips_leading_space);
 }
+
+#[test]
+fn long_pieces_are_refused() {
+    let (mut tokens, mut scores, mut types) = sentencepiece();
+    tokens.push("a".repeat(MAX_PIECE_BYTES));
+    scores.push(-1.0);
+    types.push(TYPE_NORMAL);
+    let load = |tokens: &[String]| {
+        build(&GgufVocabulary {
+            model: "llama",
+            tokens: tokens.iter().map(String::as_bytes).collect(),
+            scores: &scores,
+            types: &types,
+            ..Default::default()
+        })
+    };
+    load(&tokens).unwrap();
+    tokens.last_mut().unwrap().push('a');
+    let error = load(&tokens).err().unwrap();
+    assert_eq!(error.code, Code::InvalidArtifact);
+    assert!(error.message.contains(&format!("tokens[{}]", tokens.len() - 1)), "{error}");
+}

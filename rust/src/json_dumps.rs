@@ -4,12 +4,13 @@
 use std::fmt::Write;
 
 use minijinja::value::{Kwargs, Rest, ValueKind};
-use minijinja::{Error, ErrorKind, Value};
+use minijinja::{Error, ErrorKind, State, Value};
 
-use crate::python::{float_repr, MAX_DEPTH};
+use crate::python::{charge, float_repr, MAX_DEPTH};
 
 /// The options of `json.dumps` that templates use.
-struct Dumps {
+struct Dumps<'a, 't, 'e> {
+    state: &'a State<'t, 'e>,
     ensure_ascii: bool,
     sort_keys: bool,
     indent: Option<String>,
@@ -18,7 +19,7 @@ struct Dumps {
 }
 
 /// `tojson(ensure_ascii=False, indent=None, separators=None, sort_keys=False)`.
-pub fn tojson(value: Value, positional: Rest<Value>, kwargs: Kwargs) -> Result<Value, Error> {
+pub fn tojson(state: &State, value: Value, positional: Rest<Value>, kwargs: Kwargs) -> Result<Value, Error> {
     let argument = |index: usize, name: &str| -> Result<Option<Value>, Error> {
         let named = kwargs.get::<Option<Value>>(name)?;
         Ok(named.or_else(|| positional.get(index).cloned()).filter(|v| !v.is_none()))
@@ -49,17 +50,21 @@ pub fn tojson(value: Value, positional: Rest<Value>, kwargs: Kwargs) -> Result<V
     };
     let sort_keys = argument(3, "sort_keys")?.is_some_and(|v| v.is_true());
     kwargs.assert_all_used()?;
-    let dumps = Dumps { ensure_ascii, sort_keys, indent, item_separator, key_separator };
+    let dumps = Dumps { state, ensure_ascii, sort_keys, indent, item_separator, key_separator };
     let mut out = String::new();
     dumps.write(&mut out, &value, 0)?;
     Ok(Value::from(out))
 }
 
-impl Dumps {
+impl Dumps<'_, '_, '_> {
     fn write(&self, out: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
         if depth > MAX_DEPTH {
             return Err(Error::new(ErrorKind::InvalidOperation, "tojson: value is nested too deeply"));
         }
+        let layout = self.indent.as_ref().map_or(0, |i| i.len() * depth)
+            + self.item_separator.len()
+            + self.key_separator.len();
+        charge(self.state, value.as_str().map_or(0, str::len) + layout)?;
         match value.kind() {
             ValueKind::None => out.push_str("null"),
             ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
@@ -78,6 +83,7 @@ impl Dumps {
                 let mut entries = Vec::new();
                 for key in value.try_iter()?.checked() {
                     let key = key?;
+                    charge(self.state, key.as_str().map_or(0, str::len))?;
                     entries.push((key_text(&key)?, value.get_item(&key)?));
                 }
                 if self.sort_keys {

@@ -10,23 +10,31 @@ use minijinja::{Error, ErrorKind, State, Value};
 /// Nesting beyond this is refused; it bounds the native stack.
 pub const MAX_DEPTH: usize = 100;
 
+/// Charges a render for one value of which `bytes` bytes are printed; a list that holds another
+/// one many times has many more values to print than it took work to build.
+pub fn charge(state: &State, bytes: usize) -> Result<(), Error> {
+    // minijinja sells 64 bytes for one unit.
+    state.consume_fuel(1 + bytes as u64 / 64)
+}
+
 /// Appends `value` as Python's `str()` prints it.
-pub fn write_str(out: &mut String, value: &Value) -> Result<(), Error> {
+pub fn write_str(out: &mut String, state: &State, value: &Value) -> Result<(), Error> {
     match value.kind() {
         ValueKind::Undefined => Ok(()),
         ValueKind::String => {
             out.push_str(value.as_str().unwrap_or_default());
             Ok(())
         }
-        _ => write_repr(out, value, 0),
+        _ => write_repr(out, state, value, 0),
     }
 }
 
 /// Appends `value` as Python's `repr()` prints it.
-fn write_repr(out: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
+fn write_repr(out: &mut String, state: &State, value: &Value, depth: usize) -> Result<(), Error> {
     if depth > MAX_DEPTH {
         return Err(Error::new(ErrorKind::InvalidOperation, "value is nested too deeply"));
     }
+    charge(state, value.as_str().map_or(0, str::len))?;
     match value.kind() {
         ValueKind::Undefined => out.push_str("Undefined"),
         ValueKind::None => out.push_str("None"),
@@ -41,7 +49,7 @@ fn write_repr(out: &mut String, value: &Value, depth: usize) -> Result<(), Error
                 if count > 0 {
                     out.push_str(", ");
                 }
-                write_repr(out, &item?, depth + 1)?;
+                write_repr(out, state, &item?, depth + 1)?;
                 count += 1;
             }
             if tuple && count == 1 {
@@ -56,9 +64,9 @@ fn write_repr(out: &mut String, value: &Value, depth: usize) -> Result<(), Error
                 if index > 0 {
                     out.push_str(", ");
                 }
-                write_repr(out, &key, depth + 1)?;
+                write_repr(out, state, &key, depth + 1)?;
                 out.push_str(": ");
-                write_repr(out, &value.get_item(&key)?, depth + 1)?;
+                write_repr(out, state, &value.get_item(&key)?, depth + 1)?;
             }
             out.push('}');
         }
@@ -146,7 +154,7 @@ pub fn is_iterable(value: Value) -> bool {
 
 /// Jinja's `indent(width=4, first=False, blank=False)`. minijinja's own drops a newline at the end,
 /// which templates use to lay out JSON.
-pub fn indent(text: String, positional: Rest<Value>, kwargs: Kwargs) -> Result<String, Error> {
+pub fn indent(state: &State, text: String, positional: Rest<Value>, kwargs: Kwargs) -> Result<String, Error> {
     let argument = |index: usize, name: &str| -> Result<Option<Value>, Error> {
         Ok(kwargs.get::<Option<Value>>(name)?.or_else(|| positional.get(index).cloned()))
     };
@@ -163,6 +171,8 @@ pub fn indent(text: String, positional: Rest<Value>, kwargs: Kwargs) -> Result<S
     let first = argument(1, "first")?.is_some_and(|v| v.is_true());
     let blank = argument(2, "blank")?.is_some_and(|v| v.is_true());
     kwargs.assert_all_used()?;
+    let n_lines = 1 + text.matches('\n').count();
+    charge(state, n_lines.saturating_mul(indention.len()))?;
     let mut out = String::with_capacity(text.len());
     // The text with one newline more, split at newlines.
     for (index, line) in text.split('\n').enumerate() {
@@ -183,11 +193,33 @@ pub fn indent(text: String, positional: Rest<Value>, kwargs: Kwargs) -> Result<S
 /// published templates call.
 pub fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
     if let Some(text) = value.as_str() {
+        if name == "format" {
+            charge(state, requested_bytes(text))?;
+        }
         if let Some(result) = string_method(text, name, args) {
             return result;
         }
     }
     minijinja_contrib::pycompat::unknown_method_callback(state, value, name, args)
+}
+
+/// The sum of the numbers in the braces of a `str.format` string: no less than the padding that its
+/// widths and precisions ask for.
+fn requested_bytes(format: &str) -> usize {
+    let (mut sum, mut number, mut inside) = (0usize, 0usize, false);
+    for c in format.bytes() {
+        match c {
+            b'0'..=b'9' if inside => {
+                number = number.saturating_mul(10).saturating_add((c - b'0') as usize);
+            }
+            _ => {
+                sum = sum.saturating_add(std::mem::take(&mut number));
+                // Doubled braces stand for themselves.
+                inside = (c == b'{' && !inside) || (inside && !matches!(c, b'{' | b'}'));
+            }
+        }
+    }
+    sum
 }
 
 fn string_method(text: &str, name: &str, args: &[Value]) -> Option<Result<Value, Error>> {

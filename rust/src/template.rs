@@ -14,10 +14,18 @@ use crate::error::{Code, Result, TextError};
 use crate::{json_dumps, python};
 
 /// Published templates are 1 to 30 kB.
-const MAX_SOURCE_BYTES: usize = 1 << 20;
-/// Bounds a render to about ten million instructions or 640 MB of intermediate text
-/// (`Environment::set_fuel`); a long conversation takes some hundred thousand.
-const FUEL: u64 = 10_000_000;
+const MAX_SOURCE_BYTES: usize = 128 << 10;
+/// Of one `{{ }}` or `{% %}`, without the text in quotes. Folding the constants of an expression takes
+/// minijinja quadratic time: 65 ms for this much, 17 s for 64 kB. The longest published one has 1.3 kB.
+const MAX_TAG_BYTES: usize = 4 << 10;
+/// Bounds a render to about four million instructions or 256 MB of intermediate text
+/// (`Environment::set_fuel`). Published templates render a thousand messages of 4 kB with a million,
+/// but for the few whose work grows with the square of the messages.
+const FUEL: u64 = 4_000_000;
+/// minijinja recurses over the syntax tree and over nested values. Neither can be refused there, but
+/// both are bounded. A level takes at least one byte of the source and 430 bytes of stack, or 1.5 units
+/// of fuel and (measured, in comparisons of lists) 410 bytes, 1.1 GB in all.
+const STACK_BYTES: usize = 2 << 30;
 const MAX_OUTPUT_BYTES: usize = 64 << 20;
 
 const NAME: &str = "chat";
@@ -84,7 +92,12 @@ impl ChatTemplate {
                 source.len()
             )));
         }
+        with_large_stack(|| Self::compile(source, variables))
+    }
+
+    fn compile(source: &str, variables: Map<String, Json>) -> Result<Self> {
         let (source, generation) = replace_generation(source);
+        check_tags(&source)?;
         let mut environment = python_environment();
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
         environment.set_syntax(syntax.map_err(|e| explain(&e, Code::Internal))?);
@@ -100,6 +113,10 @@ impl ChatTemplate {
     /// handle them, and on JSON that is not of the expected form; with ResourceExhausted beyond
     /// the limits on work and size.
     pub fn render(&self, messages: &[Message], options: &RenderOptions) -> Result<Rendered> {
+        with_large_stack(|| self.render_here(messages, options))
+    }
+
+    fn render_here(&self, messages: &[Message], options: &RenderOptions) -> Result<Rendered> {
         let mut context = self.variables.clone();
         context.insert("documents".into(), Json::Null);
         context.extend(parse_kwargs(options.kwargs_json)?);
@@ -137,6 +154,19 @@ impl ChatTemplate {
     }
 }
 
+/// Runs `body` on a thread of its own with `STACK_BYTES` of stack. Only the pages it touches take
+/// memory, and they are returned at its end.
+fn with_large_stack<T: Send>(body: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, body);
+        let thread = thread.map_err(|e| {
+            let what = format!("chat template needs a thread with {STACK_BYTES} bytes of stack: {e}");
+            TextError::new(Code::ResourceExhausted, what)
+        })?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
 /// An environment that behaves as the one `transformers` sets up.
 fn python_environment() -> Environment<'static> {
     let mut environment = Environment::new();
@@ -144,24 +174,29 @@ fn python_environment() -> Environment<'static> {
     environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
     environment.set_fuel(Some(FUEL));
     environment.set_unknown_method_callback(python::method);
-    environment.set_formatter(|out, _state, value| {
+    environment.set_formatter(|out, state, value| {
         let mut text = String::new();
-        python::write_str(&mut text, value)?;
+        python::write_str(&mut text, state, value)?;
         out.write_str(&text).map_err(Error::from)
     });
-    environment.add_filter("tojson", |value: Value, rest: Rest<Value>, kwargs: Kwargs| {
-        json_dumps::tojson(value, rest, kwargs)
+    environment.add_filter("tojson", |state: &State, value: Value, rest: Rest<Value>, kwargs: Kwargs| {
+        json_dumps::tojson(state, value, rest, kwargs)
     });
-    environment.add_filter("string", |value: Value| -> std::result::Result<String, Error> {
+    environment.add_filter("string", |state: &State, value: Value| -> std::result::Result<String, Error> {
         let mut text = String::new();
-        python::write_str(&mut text, &value)?;
+        python::write_str(&mut text, state, &value)?;
         Ok(text)
     });
+    // These print nested values in cubic time, which no fuel is charged for until they are done.
+    environment.remove_filter("pprint");
+    environment.remove_global("debug");
     environment.add_filter("indent", python::indent);
     environment.add_test("sequence", python::is_sequence);
     environment.add_test("iterable", python::is_iterable);
-    environment.add_function("raise_exception", |message: String| -> std::result::Result<Value, Error> {
-        Err(Error::new(ErrorKind::InvalidOperation, "raised by the template").with_source(Raised(message)))
+    environment.add_function("raise_exception", |state: &State, message: Value| -> std::result::Result<Value, Error> {
+        let mut text = String::new();
+        python::write_str(&mut text, state, &message)?;
+        Err(Error::new(ErrorKind::InvalidOperation, "raised by the template").with_source(Raised(text)))
     });
     environment.add_function("strftime_now", |state: &State, format: &str| {
         let now_s = state.lookup(NOW).and_then(|v| v.as_i64()).unwrap_or(0);
@@ -180,7 +215,9 @@ fn replace_generation(source: &str) -> (String, Vec<Range<usize>>) {
     while let Some(at) = rest.find("{%") {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
-        let Some(tag) = generation_tag(rest) else {
+        let ending = bare_tag(rest, "endgeneration");
+        let ends = ending.is_some();
+        let Some(tag) = ending.or_else(|| bare_tag(rest, "generation")) else {
             out.push_str("{%");
             rest = &rest[2..];
             continue;
@@ -188,10 +225,10 @@ fn replace_generation(source: &str) -> (String, Vec<Range<usize>>) {
         let start = out.len();
         out.push_str("{%");
         out.push_str(tag.before);
-        out.push_str(if tag.ends { " endif " } else { " if true " });
+        out.push_str(if ends { " endif " } else { " if true " });
         out.push_str(tag.after);
         out.push_str("%}");
-        if !tag.ends {
+        if !ends {
             open.push(out.len());
         } else if let Some(body) = open.pop() {
             bodies.push(body..start);
@@ -202,24 +239,82 @@ fn replace_generation(source: &str) -> (String, Vec<Range<usize>>) {
     (out, bodies)
 }
 
-struct GenerationTag<'a> {
+/// A tag that is but a word, such as `{%- generation -%}`, with the white-space control on its sides.
+struct BareTag<'a> {
     before: &'a str,
     after: &'a str,
-    ends: bool,
     length: usize,
 }
 
-/// Reads `{%- generation -%}` and its relatives at the start of `text`.
-fn generation_tag(text: &str) -> Option<GenerationTag<'_>> {
-    let control = |s: &'_ str| s.starts_with(['-', '+']) as usize;
+/// Reads the tag of this `name` at the start of `text`.
+fn bare_tag<'a>(text: &'a str, name: &str) -> Option<BareTag<'a>> {
+    let control = |s: &str| s.starts_with(['-', '+']) as usize;
     let inner = text.strip_prefix("{%")?;
     let (before, inner) = inner.split_at(control(inner));
-    let inner = inner.trim_start();
-    let ends = inner.starts_with("endgeneration");
-    let inner = inner.strip_prefix(if ends { "endgeneration" } else { "generation" })?.trim_start();
+    let inner = inner.trim_ascii_start().strip_prefix(name)?.trim_ascii_start();
     let (after, inner) = inner.split_at(control(inner));
     let inner = inner.strip_prefix("%}")?;
-    Some(GenerationTag { before, after, ends, length: text.len() - inner.len() })
+    Some(BareTag { before, after, length: text.len() - inner.len() })
+}
+
+/// Refuses tags longer than `MAX_TAG_BYTES`. Comments, raw blocks, quotes and brackets end where they
+/// do for minijinja's lexer, or a tag could hide from this.
+fn check_tags(source: &str) -> Result<()> {
+    let mut rest = source;
+    while let Some(at) = rest.find('{') {
+        rest = &rest[at..];
+        if rest.starts_with("{#") {
+            rest = rest[2..].split_once("#}").map_or("", |(_, after)| after);
+        } else if let Some(raw) = bare_tag(rest, "raw") {
+            rest = &rest[raw.length..];
+            while let Some(at) = rest.find("{%") {
+                rest = &rest[at..];
+                let end = bare_tag(rest, "endraw");
+                rest = &rest[end.as_ref().map_or(2, |tag| tag.length)..];
+                if end.is_some() {
+                    break;
+                }
+            }
+        } else if rest.starts_with("{{") || rest.starts_with("{%") {
+            let (length, unquoted) = measure_tag(rest);
+            if unquoted > MAX_TAG_BYTES {
+                let line = 1 + source[..source.len() - rest.len()].matches('\n').count();
+                return Err(TextError::artifact(format!(
+                    "chat template line {line}: a tag; expected at most {MAX_TAG_BYTES} bytes outside of quotes, got {unquoted}"
+                )));
+            }
+            rest = &rest[length..];
+        } else {
+            rest = &rest[1..];
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of the tag at the start of `text`: all, and those that are not in quotes.
+fn measure_tag(text: &str) -> (usize, usize) {
+    let closing: &[u8] = if text.starts_with("{{") { b"}}" } else { b"%}" };
+    let bytes = text.as_bytes();
+    let (mut at, mut unquoted, mut open_brackets) = (2, 2, 0i64);
+    while at < bytes.len() {
+        if open_brackets == 0 && bytes[at..].starts_with(closing) {
+            return (at + 2, unquoted + 2);
+        }
+        match bytes[at] {
+            b'(' | b'[' | b'{' => open_brackets += 1,
+            b')' | b']' | b'}' => open_brackets -= 1,
+            quote @ (b'"' | b'\'') => {
+                at += 1;
+                while at < bytes.len() && bytes[at] != quote {
+                    at += if bytes[at] == b'\\' { 2 } else { 1 };
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+        unquoted += 1;
+    }
+    (text.len(), unquoted)
 }
 
 fn messages_json(messages: &[Message]) -> Result<Json> {
@@ -272,7 +367,7 @@ fn explain(error: &Error, code: Code) -> TextError {
     let mut out_of_fuel = false;
     while let Some(current) = cause {
         if let Some(raised) = current.downcast_ref::<Raised>() {
-            return TextError::new(code, one_line(&raised.0));
+            return TextError::new(code, raised.0.as_str());
         }
         out_of_fuel |= current.downcast_ref::<Error>().is_some_and(|e| e.kind() == ErrorKind::OutOfFuel);
         cause = current.source();
@@ -282,11 +377,7 @@ fn explain(error: &Error, code: Code) -> TextError {
     }
     let line = error.line().map_or(String::new(), |line| format!(" line {line}"));
     let detail = error.detail().map_or(String::new(), |d| format!(": {d}"));
-    TextError::new(code, one_line(&format!("chat template{line}: {}{detail}", error.kind())))
-}
-
-fn one_line(text: &str) -> String {
-    text.replace(['\n', '\r'], " ")
+    TextError::new(code, format!("chat template{line}: {}{detail}", error.kind()))
 }
 
 #[cfg(test)]

@@ -118,4 +118,100 @@ fn hostile_templates_end() {
     assert_eq!(code(&"x".repeat(MAX_SOURCE_BYTES + 1)), Some(Code::InvalidArtifact));
     assert!(code("{{ 'a'.ljust(9999999999) }}").is_some());
     assert!(code("{{ 'x' * 9999999999 }}").is_some());
+    assert!(code("{{ '{:>9999999999}'.format('a') }}").is_some());
+    assert!(code(r"{{ ('\n' * 99999)|indent('x' * 99999) }}").is_some());
+    assert!(code("{{ range(9999)|tojson(separators=('x' * 99999, ':')) }}").is_some());
+    assert!(code("{{ [[1]]|pprint }}").is_some());
+    assert!(code("{{ debug() }}").is_some());
+    // A value of few parts that prints as very many.
+    let shared = "{% set ns = namespace(l=[]) %}{% for i in range(50) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}";
+    for print in ["{{ ns.l }}", "{{ ns.l|tojson }}", "{{ ns.l|string }}", "{{ raise_exception(ns.l) }}"] {
+        assert_eq!(code(&format!("{shared}{print}")), Some(Code::ResourceExhausted), "{print}");
+    }
+}
+
+#[test]
+fn long_expressions_do_not_exhaust_the_stack() {
+    // Opening, what repeats, closing, and how often it took to overflow a stack of 8 MB.
+    let shapes = [
+        ("{{ 1", "~1", " }}", 21_000),
+        ("{{ 1", "+1", " }}", 21_000),
+        ("{{ x", "+x", " }}", 21_000),
+        ("{{ ", "-", "1 }}", 20_000),
+        ("{{ ", "not ", "1 }}", 20_000),
+        ("{{ a", "()", " }}", 20_000),
+        ("{{ a", ".a", " }}", 20_000),
+        ("{{ a", "[0]", " }}", 20_000),
+        ("{{ 1", "|e", " }}", 32_000),
+        ("{{ 1", " and 1", " }}", 20_000),
+        ("{{ x", " or x", " }}", 20_000),
+        ("{{ 1", " if 1", " }}", 20_000),
+        ("{{ 1", " == 1", " }}", 20_000),
+        ("{{ 1", " is true", " }}", 20_000),
+        ("{% if 0 %}", "{%elif 0%}", "{% endif %}", 20_000),
+        ("", "{% if 1 %}", "", 20_000),
+    ];
+    for (opening, part, closing, n) in shapes {
+        let source = |n: usize| format!("{opening}{}{closing}", part.repeat(n));
+        let refused = render_with(&source(10 * n), &[], &RenderOptions::default()).unwrap_err();
+        assert_eq!(refused.code, Code::InvalidArtifact, "{part}");
+        // As long as is accepted, of a source and of a tag: an error or a text, but it ends.
+        for limit in [MAX_SOURCE_BYTES, MAX_TAG_BYTES] {
+            let longest = (limit - opening.len() - closing.len()) / part.len();
+            let _ = render_with(&source(longest), &[], &RenderOptions::default());
+        }
+    }
+}
+
+#[test]
+fn nested_values_do_not_exhaust_the_stack() {
+    // The most levels for the fuel: many in one expression, two values alike for the comparisons.
+    let nest = |name: &str| format!("{}ns.{name}{}", "[".repeat(70), "]".repeat(70));
+    let grow = format!(
+        "{{% set ns = namespace(l=[], m=[]) %}}{{% for i in range(N) %}}{{% set ns.l = {} %}}TWIN{{% endfor %}}",
+        nest("l")
+    );
+    let twin = format!("{{% set ns.m = {} %}}", nest("m"));
+    let alone = grow.replace("TWIN", "").replace('N', "33000");
+    let pair = grow.replace("TWIN", &twin).replace('N', "18000");
+    for use_alone in ["", "{{ ns.l }}", "{{ ns.l ~ 'a' }}", "{{ ns.l|upper }}", "{{ raise_exception(ns.l) }}"] {
+        let _ = render_with(&format!("{alone}{use_alone}"), &[], &RenderOptions::default());
+    }
+    for use_pair in ["{{ ns.l == ns.m }}", "{{ ns.l < ns.m }}", "{{ {ns.l: 1, ns.m: 2} }}", "{{ ns.l in [ns.m] }}"] {
+        let _ = render_with(&format!("{pair}{use_pair}"), &[], &RenderOptions::default());
+    }
+    let reported = "{% set ns = namespace(l=[]) %}{% for i in range(99999) %}{% set ns.l=[ns.l] %}{% endfor %}";
+    let text = render_with(&format!("{reported}{{{{ ns.l ~ 'a' }}}}"), &[], &RenderOptions::default()).unwrap().text;
+    assert_eq!(text.len(), 200_001);
+}
+
+#[test]
+fn a_refusal_is_printable_and_short() {
+    let source = r#"{{ raise_exception('\x1b[2J' ~ 'x' * 5000) }}"#;
+    let refused = render_with(source, &[], &RenderOptions::default()).unwrap_err();
+    assert!(refused.message.starts_with("\\x1b[2Jx"), "{refused}");
+    assert_eq!(refused.message.chars().count(), 1001);
+    assert!(refused.message.ends_with('\u{2026}'));
+}
+
+#[test]
+fn long_tags_are_refused_wherever_they_hide() {
+    let long = format!("{{{{ 1{} }}}}", "+1".repeat(MAX_TAG_BYTES / 2));
+    let refused = |source: &str| {
+        let error = ChatTemplate::new(source, Map::new()).err().unwrap_or_else(|| panic!("{source} compiled"));
+        assert_eq!(error.code, Code::InvalidArtifact);
+        assert!(error.message.contains("expected at most"), "{error}");
+    };
+    refused(&long);
+    refused(&format!("\n{{# {{{{ ' #}}{long}"));
+    refused(&format!("{{% raw %}}{{{{ \" {{%- endraw -%}}{long}"));
+    refused(&format!("{{{{ {{'a': {{'}}}}': 1}}}} }}}}{{{{{{{long}"));
+    refused(&long.replace("{{ 1", "{{ '\\'}}' ~ {1: {2: 3}}"));
+    refused(&long.replace("{{", "{% set x = ").replace("}}", "%}"));
+    // Text, comments, raw blocks and what is in quotes may be long.
+    let words = "1+".repeat(MAX_TAG_BYTES);
+    assert_eq!(render(&words, ""), words);
+    assert_eq!(render(&format!("{{# {words} #}}x"), ""), "x");
+    assert_eq!(render(&format!("{{% raw %}}{{{{ {words}{{% endraw %}}"), ""), format!("{{{{ {words}"));
+    assert_eq!(render(&format!("{{{{ '{words}' }}}}"), ""), words);
 }

@@ -9,7 +9,7 @@ use tokenizers::tokenizer::{
 };
 use tokenizers::ModelWrapper;
 
-use crate::error::{Code, Result, TextError};
+use crate::error::{panic_text, Code, Result, TextError};
 use crate::token_bytes::DecodeRule;
 use crate::tokenizer_config::TokenizerConfig;
 
@@ -20,6 +20,9 @@ pub const MAX_WHITESPACE_RUN: usize = 500_000;
 
 /// Largest accepted id, so that a hostile file cannot ask for a table of gigabytes.
 const MAX_TOKEN_ID: u32 = (1 << 24) - 1;
+
+/// Encoded when a tokenizer is loaded, so that a file that cannot encode anything is refused then.
+const PROBE: &str = "Hello, W\u{f6}rld!  1234\n\u{e9}\u{fb01}\u{4f60}\u{1f600}";
 
 /// Spellings that end a turn or a text wherever they are special tokens; the list holds those of
 /// the widely used chat formats. `<|end|>` is handled apart.
@@ -64,10 +67,8 @@ impl TextTokenizer {
     pub fn from_json(json: &[u8], config: &str) -> Result<Self> {
         let config = TokenizerConfig::parse(config)?;
         // Building a vocabulary from inconsistent merges can panic inside the crate.
-        let loaded = catch_unwind(AssertUnwindSafe(|| Tokenizer::from_bytes(json)))
-            .map_err(|_| TextError::artifact("tokenizer.json is inconsistent (merges or vocabulary)"))?;
-        let mut inner =
-            loaded.map_err(|e| TextError::artifact(format!("tokenizer.json cannot be read: {e}")))?;
+        let mut inner = library_call(|| Tokenizer::from_bytes(json))?
+            .map_err(|e| TextError::artifact(format!("tokenizer.json cannot be read: {e}")))?;
         match inner.get_model() {
             ModelWrapper::BPE(bpe) if bpe.dropout.is_some() => {
                 let mut exact = bpe.clone();
@@ -147,17 +148,31 @@ impl TextTokenizer {
         named.ends.sort_unstable();
         named.ends.dedup();
 
+        check_post_processor(&inner, spellings.len())?;
+
         let mut plain_added = inner.get_added_vocabulary().clone();
         plain_added.set_encode_special_tokens(true);
-        Ok(Self { inner, plain_added, rule, bytes, offsets, special, named })
+        let built = Self { inner, plain_added, rule, bytes, offsets, special, named };
+        // Text that this vocabulary has no tokens for is an error of that text, not of the file.
+        for parse_special in [true, false] {
+            library_call(|| built.encode_here(PROBE, true, parse_special))?.ok();
+        }
+        Ok(built)
     }
 
     /// Turns text into ids. `add_special` applies the post-processor (BOS, mostly);
     /// with `parse_special` special tokens spelled in the text become their ids, without it they
     /// are ordinary text. Added tokens that are not special are recognised either way, as by
     /// Hugging Face's `split_special_tokens`.
+    ///
+    /// Fails with InvalidArgument on text that cannot be encoded, and with InvalidArtifact where the
+    /// file makes the `tokenizers` library panic.
     pub fn encode(&self, text: &str, add_special: bool, parse_special: bool) -> Result<Vec<u32>> {
         check_whitespace(text)?;
+        library_call(|| self.encode_here(text, add_special, parse_special))?
+    }
+
+    fn encode_here(&self, text: &str, add_special: bool, parse_special: bool) -> Result<Vec<u32>> {
         let failed = |e: tokenizers::Error| {
             TextError::new(Code::InvalidArgument, format!("text cannot be encoded: {e}"))
         };
@@ -193,6 +208,36 @@ impl TextTokenizer {
     }
 }
 
+/// Runs a part of the `tokenizers` library, which panics on files that it read without complaint
+/// (inconsistent merges, a pre-tokenizer with pieces of length 0, an empty pattern, ...).
+fn library_call<T>(call: impl FnOnce() -> T) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
+        let text = panic_text(&*panic);
+        TextError::artifact(format!("the tokenizer file makes the tokenizers library fail: {text}"))
+    })
+}
+
+/// The post-processor adds ids as the file writes them, whether or not they are in the vocabulary.
+fn check_post_processor(tokenizer: &Tokenizer, vocab_size: usize) -> Result<()> {
+    let json = serde_json::to_value(tokenizer.get_post_processor())
+        .map_err(|e| TextError::artifact(format!("tokenizer.json post_processor: {e}")))?;
+    let mut steps = vec![&json];
+    while let Some(step) = steps.pop() {
+        steps.extend(step.get("processors").and_then(Value::as_array).into_iter().flatten());
+        let specials = step.get("special_tokens").and_then(Value::as_object);
+        let of_template = specials.into_iter().flat_map(Map::values).filter_map(|s| s.get("ids"));
+        let of_template = of_template.filter_map(Value::as_array).flatten();
+        // BERT's and RoBERTa's are pairs of spelling and id.
+        let of_bert = ["cls", "sep"].into_iter().filter_map(|name| step.get(name)?.get(1));
+        if let Some(id) = of_template.chain(of_bert).find(|id| id.as_u64().is_none_or(|id| id >= vocab_size as u64)) {
+            return Err(TextError::artifact(format!(
+                "post_processor adds token {id}; expected an id below {vocab_size}"
+            )));
+        }
+    }
+    Ok(())
+}
+
 fn model_refused(name: &str) -> TextError {
     TextError::unsupported(format!("tokenizer.json model {name}; expected BPE or Unigram"))
 }
@@ -216,6 +261,8 @@ fn check_whitespace(text: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     /// Byte-level BPE over the whole alphabet with two merges and two special tokens.
@@ -302,6 +349,63 @@ mod tests {
         let error = t.encode(&beyond, false, true).unwrap_err();
         assert_eq!(error.code, Code::InvalidArgument);
         assert!(error.message.contains("white-space"), "{error}");
+    }
+
+    #[test]
+    fn files_that_make_the_library_panic_are_refused() {
+        let normalizer = |json: &str| {
+            let file = tiny().replace("\"normalizer\":null", &format!("\"normalizer\":{json}"));
+            assert_ne!(file, tiny());
+            TextTokenizer::from_json(file.as_bytes(), "")
+        };
+        let refused = |loaded: Result<TextTokenizer>, what: &str| {
+            let error = loaded.err().unwrap_or_else(|| panic!("{what} was loaded"));
+            assert_eq!(error.code, Code::InvalidArtifact, "{what}");
+            assert!(error.message.contains("tokenizer"), "{what}: {error}");
+        };
+        for json in [
+            r#"{"type":"Prepend","prepend":""}"#,
+            r#"{"type":"Replace","pattern":{"String":""},"content":"x"}"#,
+            r#"{"type":"Precompiled","precompiled_charsmap":"AAAA"}"#,
+            r#"{"type":"Precompiled","precompiled_charsmap":"/////w=="}"#,
+            r#"{"type":"Precompiled","precompiled_charsmap":"BAAAAP////8="}"#,
+        ] {
+            refused(normalizer(json), json);
+        }
+        let fixed = json!({"type": "Sequence", "pretokenizers": [{"type": "FixedLength", "length": 0}]});
+        let mut file: Value = serde_json::from_str(&tiny()).unwrap();
+        file["pre_tokenizer"] = fixed;
+        refused(TextTokenizer::from_json(file.to_string().as_bytes(), ""), "FixedLength");
+
+        // One that fails only at some texts.
+        let late = normalizer(r#"{"type":"Replace","pattern":{"Regex":"(?=q)"},"content":"x"}"#).unwrap();
+        assert!(late.encode("hel", true, true).is_ok());
+        let error = late.encode("q", true, true).unwrap_err();
+        assert_eq!(error.code, Code::InvalidArtifact);
+        assert!(error.message.starts_with("the tokenizer file makes the tokenizers library fail: "), "{error}");
+    }
+
+    #[test]
+    fn the_post_processor_adds_tokens_of_the_vocabulary() {
+        let with = |post_processor: Value| {
+            let mut file: Value = serde_json::from_str(&tiny()).unwrap();
+            file["post_processor"] = post_processor;
+            TextTokenizer::from_json(file.to_string().as_bytes(), "").map(|_| ())
+        };
+        let template = |id: u32| json!({"type": "TemplateProcessing",
+            "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+            "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+            "special_tokens": {"<s>": {"id": "<s>", "ids": [258, id], "tokens": ["<s>", "x"]}}});
+        let bert = |id: u32| json!({"type": "BertProcessing", "sep": ["x", id], "cls": ["<s>", 258]});
+        let inside = |step: Value| json!({"type": "Sequence", "processors": [step]});
+        for good in [template(259), bert(259), inside(template(259))] {
+            with(good).unwrap();
+        }
+        for bad in [template(260), template(u32::MAX), bert(260), inside(template(260)), inside(bert(260))] {
+            let error = with(bad).unwrap_err();
+            assert_eq!(error.code, Code::InvalidArtifact);
+            assert!(error.message.contains("expected an id below 260"), "{error}");
+        }
     }
 
     #[test]

@@ -95,7 +95,10 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOption
   const tessera_text_code code =
       tessera_text_encode(impl_->rust.get(), slice(text), options.add_special_tokens,
                           options.parse_special_tokens, ids.get(), error.get());
-  text::check(code, error, "[text.encode] ");
+  // The file is at fault, not the text.
+  const bool names_file = code == TESSERA_TEXT_INVALID_ARTIFACT && !impl_->origin.empty();
+  text::check(code, error,
+              names_file ? base::concat("[text.encode] ", impl_->origin, ": ") : "[text.encode] ");
   std::vector<int32_t> out(ids->size);
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<int32_t>(ids->data[i]);
   return out;

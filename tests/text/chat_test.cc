@@ -109,6 +109,16 @@ TEST(Chat, ARefusalIsInTheTemplatesOwnWords) {
   }
 }
 
+TEST(Chat, ARefusalIsOnePrintableLine) {
+  try {
+    render(R"({{ raise_exception('a\x1b[2Jb\nc' ~ 'x' * 5000) }})");
+    FAIL() << "rendered";
+  } catch (const Error& e) {
+    EXPECT_THAT(std::string(e.what()), testing::StartsWith(R"([text.chat] a\x1b[2Jb cxx)"));
+    EXPECT_LT(std::string(e.what()).size(), 1100U);
+  }
+}
+
 TEST(Chat, BadTemplatesAndArgumentsAreRefused) {
   struct Case {
     std::string text;

@@ -126,6 +126,37 @@ TEST(TokenizerJson, BadFilesAreRefused) {
   EXPECT_EQ(failure(source).kind(), ErrorKind::kInvalidArtifact);
 }
 
+TEST(TokenizerJson, FilesThatMakeTheLibraryPanicAreNamed) {
+  const auto with_normalizer = [](const std::string& json) {
+    TokenizerSource source = json_source();
+    const std::string none = "\"normalizer\": null";
+    source.tokenizer_json.replace(source.tokenizer_json.find(none), none.size(), "\"normalizer\": " + json);
+    return source;
+  };
+  const Error at_load = failure(with_normalizer(R"({"type": "Prepend", "prepend": ""})"));
+  EXPECT_EQ(at_load.kind(), ErrorKind::kInvalidArtifact);
+  EXPECT_THAT(std::string(at_load.what()), HasSubstr("tokenizer.json: the tokenizer file makes"));
+
+  const Tokenizer late = Tokenizer::load(
+      with_normalizer(R"j({"type": "Replace", "pattern": {"Regex": "(?=q)"}, "content": "x"})j"));
+  EXPECT_THAT(late.encode("hello"), ElementsAre(8, 7, 3));
+  try {
+    late.encode("q");
+    FAIL() << "encoded";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::kInvalidArtifact);
+    EXPECT_THAT(std::string(e.what()), HasSubstr("[text.encode] tokenizer.json: the tokenizer file makes"));
+  }
+}
+
+TEST(TokenizerJson, ThePostProcessorAddsTokensOfTheVocabulary) {
+  TokenizerSource source = json_source();
+  source.tokenizer_json.replace(source.tokenizer_json.find("\"ids\": [8]"), 10, "\"ids\": [4294967295]");
+  const Error e = failure(source);
+  EXPECT_EQ(e.kind(), ErrorKind::kInvalidArtifact);
+  EXPECT_THAT(std::string(e.what()), HasSubstr("4294967295"));
+}
+
 TEST(TokenizerJson, UnsupportedKindsAreNamed) {
   Error e = failure(json_source(R"({"type": "WordPiece", "prefix": "##", "cleanup": true})"));
   EXPECT_EQ(e.kind(), ErrorKind::kUnsupported);

@@ -51,7 +51,7 @@ class ChatTemplate {
   /// Renders a conversation to text.
   /// Throws InvalidArgument when the template refuses the messages, with its own words, when it
   /// cannot handle them, and when JSON is not of the form above; ResourceExhausted when rendering
-  /// takes more than about ten million steps or yields more than 64 MiB.
+  /// takes more than about four million steps or yields more than 64 MiB.
   std::string render(std::span<const ChatMessage> messages, const ChatRenderOptions& options = {}) const;
 
   /// render() with the ranges of the assistant's words.

@@ -1,12 +1,13 @@
 // The kernel contract: every implementation this processor runs, against the plain reference.
-#include <atomic>
+#include <functional>
+#include <iostream>
 
 #include "tessera/error.h"
 #include "tessera/kernels/activation.h"
 #include "tessera/kernels/attention.h"
 #include "tessera/kernels/cpu/attention.h"
 #include "tessera/kernels/cpu/elementwise.h"
-#include "tessera/kernels/cpu/packed_matmul.h"
+#include "tessera/kernels/cpu/targets.h"
 #include "tessera/kernels/embedding.h"
 #include "tessera/kernels/matmul.h"
 #include "tessera/kernels/reference/attention.h"
@@ -68,19 +69,31 @@ TEST(PackedMatrix, TakesOnlyWhatTheKernelsRead) {
   EXPECT_FALSE(kernels::can_pack(tensor::QuantizedTensor{parts[0], parts[1], std::nullopt, 32, 4, "mxfp4"}));
 }
 
-/// Every implementation, then the one in use again.
-template <typename Check>
-void for_each_implementation(const Check& check) {
+/// Runs `check` on every target of this processor; says which ones it lacks.
+void for_each_target(const std::function<void()>& check) {
   int ran = 0;
-  for (const auto& kernel : kernels::cpu::packed_matmul_kernels()) {
-    if (!kernel.is_supported()) continue;
-    SCOPED_TRACE(kernel.name);
-    const kernels::cpu::ForcedPackedMatmul forced(kernel.name);
-    ASSERT_STREQ(kernels::cpu::packed_matmul_kernel().name, kernel.name);
+  for (const auto& target : kernels::cpu::targets()) {
+    if (!target.is_supported()) {
+      std::cout << "not run on this processor: " << target.name << "\n";
+      continue;
+    }
+    SCOPED_TRACE(target.name);
+    const kernels::cpu::ForcedTarget forced(target.name);
+    ASSERT_STREQ(kernels::cpu::target().name, target.name);
     check();
     ++ran;
   }
   EXPECT_GE(ran, 1);
+}
+
+TEST(Targets, AreForcedByNameAndGivenBack) {
+  const std::string before = kernels::cpu::target().name;
+  {
+    const kernels::cpu::ForcedTarget forced("baseline");
+    EXPECT_STREQ(kernels::cpu::target().name, "baseline");
+  }
+  EXPECT_EQ(kernels::cpu::target().name, before);
+  EXPECT_THROW(kernels::cpu::ForcedTarget("z80"), Error);
 }
 
 // A float32 sum of K products of unit-normal numbers: K terms, each rounded to 2^-24 of sums of size
@@ -90,7 +103,7 @@ constexpr double kSum = 1.5e-5;
 
 TEST(PackedMatmul, EveryImplementationEqualsTheReference) {
   const auto threads = pool();
-  for_each_implementation([&] {
+  for_each_target([&] {
     for (const int bits : kBits) {
       for (const int rows : {1, 15, 16, 33}) {
         for (const int m : {1, 2, 3, 4, 5, 12, 13, 27}) {
@@ -171,7 +184,7 @@ TEST(PackedRows, EqualTheDequantizedRows) {
   EXPECT_TRUE(mx::all(mx::isnan(outside)).item<bool>());
 }
 
-TEST(AttentionKernel, EqualsTheReference) {
+void check_attention() {
   const auto threads = pool();
   struct Case {
     int batch, heads, kv_heads, length, stored, key_dim, value_dim;
@@ -193,6 +206,8 @@ TEST(AttentionKernel, EqualsTheReference) {
     }
   }
 }
+
+TEST(AttentionKernel, EveryTargetEqualsTheReference) { for_each_target(check_attention); }
 
 TEST(AttentionKernel, HonoursStrides) {
   const auto heads_inside = [](mx::Shape shape, uint64_t seed) {
@@ -222,7 +237,7 @@ TEST(AttentionKernel, StaysFiniteForLargeScores) {
                     kernels::reference::attention(q, k, v, 1.0F, tensor::Mask::causal()), 1e-3));
 }
 
-TEST(Elementwise, EqualTheReferences) {
+void check_elementwise() {
   for (const int size : {16, 48, 576}) {
     const mx::array x = normal({3, size}, 18);
     const mx::array weight = normal({size}, 19);
@@ -243,6 +258,8 @@ TEST(Elementwise, EqualTheReferences) {
   EXPECT_TRUE(close(kernels::cpu::rope(rotated, frequencies, 11),
                     kernels::reference::rope(rotated, frequencies, 11), 1e-6));
 }
+
+TEST(Elementwise, EveryTargetEqualsTheReferences) { for_each_target(check_elementwise); }
 
 TEST(Elementwise, GradientsEqualTheReferences) {
   const mx::array x = normal({2, 32}, 23);

@@ -1,22 +1,17 @@
-// The arithmetic of attention.h for one target; see packed_matmul-inl.h for how targets are made.
+// Attention for one target. Included inside its namespace by target-inl.h.
 //
 // Online softmax over tiles of keys (Milakov & Gimelshein 2018; FlashAttention-2, Dao 2023, alg. 1).
 // With many query rows a tile of keys is transposed once, so that lanes are keys; with few, a lane is an
 // element of the head and each score is summed across lanes.
-
-#include <cstdint>
-#include <cstring>
-
-#include "tessera/kernels/cpu/attention_task.h"
-
-namespace tessera::kernels::cpu::TESSERA_TARGET {
-namespace {
+#pragma once
 
 #include "tessera/kernels/cpu/vectors-inl.h"
 
+namespace {
+
 constexpr int kTile = 64;  // keys of a tile: four vectors of scores per row
 constexpr int kTileVectors = kTile / kLanes;
-constexpr int kFewRows = 4;  // below, transposing costs more than it saves
+constexpr int kUntransposedRows = 4;  // below, transposing costs more than it saves
 constexpr float kMinusInfinity = -__builtin_inff();
 
 inline int smaller(int a, int b) { return a < b ? a : b; }
@@ -92,12 +87,12 @@ void fold(Floats* scores, int count, const float* v, int dim, Row& row, float* o
 
 }  // namespace
 
-void run(const AttentionTask& task) {
+void attention(const AttentionTask& task) {
   const int queries = task.end - task.begin;
   const int n_rows = task.rep * queries;
   const auto key_dim = static_cast<std::size_t>(task.key_dim);
   const auto value_dim = static_cast<std::size_t>(task.value_dim);
-  const bool is_transposed = n_rows > kFewRows;
+  const bool is_transposed = n_rows > kUntransposedRows;
   float* const transposed = task.scratch;
   Row* const rows = reinterpret_cast<Row*>(task.scratch + static_cast<std::size_t>(kTile) * key_dim);
   for (int r = 0; r < n_rows; ++r) rows[r] = Row{};
@@ -147,5 +142,3 @@ void run(const AttentionTask& task) {
       store(out + d, load<Floats>(out + d) * broadcast(inverse));
   }
 }
-
-}  // namespace tessera::kernels::cpu::TESSERA_TARGET

@@ -14,29 +14,9 @@
 
 namespace tessera::kernels::cpu {
 
-namespace baseline {
-void run(const AttentionTask& task);
-}
-#if defined(__x86_64__)
-namespace avx2 {
-void run(const AttentionTask& task);
-}
-namespace avx512 {
-void run(const AttentionTask& task);
-}
-#endif
-
 namespace {
 
 namespace mx = mlx::core;
-
-constexpr AttentionKernel kKernels[] = {
-#if defined(__x86_64__)
-    {"avx512", has_avx512, avx512::run},
-    {"avx2", has_avx2, avx2::run},
-#endif
-    {"baseline", has_baseline, baseline::run},
-};
 
 // Queries of one piece in a window: enough to pay for transposing the keys, few enough to spread.
 constexpr int kQueryBlock = 32;
@@ -97,7 +77,7 @@ void run_window(const Work& work) {
     task.out = rows.data();
     std::vector<float> scratch(attention_scratch_floats(task));
     task.scratch = scratch.data();
-    attention_kernel().run(task);
+    target().attention(task);
     for (int head = 0; head < task.rep; ++head) {
       const auto row = static_cast<std::size_t>(head * work.length + task.begin);
       std::copy_n(rows.data() + static_cast<std::size_t>(head) * queries * dim, queries * dim,
@@ -122,7 +102,7 @@ void run_decode(const Work& work) {
     task.stats = stats.data() + static_cast<std::size_t>(piece) * rows * 2;
     std::vector<float> scratch(attention_scratch_floats(task));
     task.scratch = scratch.data();
-    attention_kernel().run(task);
+    target().attention(task);
   });
   for (int head = 0; head < heads; ++head) {
     for (std::size_t row = 0; row < rows; ++row) {
@@ -207,8 +187,6 @@ std::size_t attention_scratch_floats(const AttentionTask& task) {
   return 64 * static_cast<std::size_t>(task.key_dim) +
          2 * static_cast<std::size_t>(task.rep) * static_cast<std::size_t>(task.end - task.begin);
 }
-
-const AttentionKernel& attention_kernel() { return supported(kKernels); }
 
 mx::array attention(const mx::array& q, const mx::array& k, const mx::array& v, float scale, bool is_causal,
                     std::shared_ptr<base::ThreadPool> pool) {

@@ -1,4 +1,4 @@
-// Attention on the CPU: what an implementation for one instruction set provides.
+// Attention on the CPU: what an implementation for one instruction set is handed.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +23,5 @@ struct AttentionTask {
 
 /// Floats of scratch memory that a task needs.
 std::size_t attention_scratch_floats(const AttentionTask& task);
-
-struct AttentionKernel {
-  const char* name;
-  bool (*is_supported)();
-  void (*run)(const AttentionTask& task);
-};
-
-/// The implementation this processor runs.
-const AttentionKernel& attention_kernel();
 
 }  // namespace tessera::kernels::cpu

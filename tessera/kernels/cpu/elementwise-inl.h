@@ -1,16 +1,9 @@
-// The loops of elementwise_loops.h for one target; see packed_matmul-inl.h for how targets are made.
-
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-
-#include "tessera/kernels/cpu/elementwise_loops.h"
-
-namespace tessera::kernels::cpu::TESSERA_TARGET {
-namespace {
+// Normalization and gating for one target. Included inside its namespace by target-inl.h.
+#pragma once
 
 #include "tessera/kernels/cpu/vectors-inl.h"
+
+namespace {
 
 /// x sigmoid(x) y, by e^-|x| so that nothing overflows.
 inline Floats gate_with(Floats x, Floats y) {
@@ -46,5 +39,3 @@ void swiglu(const float* gate, const float* up, std::size_t n, float* out) {
   store(tail[2], gate_with(load<Floats>(tail[0]), load<Floats>(tail[1])));
   std::memcpy(out + i, tail[2], (n - i) * sizeof(float));
 }
-
-}  // namespace tessera::kernels::cpu::TESSERA_TARGET

@@ -9,35 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include "tessera/kernels/cpu/elementwise_loops.h"
 #include "tessera/kernels/cpu/primitive.h"
 #include "tessera/kernels/cpu/targets.h"
 
 namespace tessera::kernels::cpu {
 
-#define TESSERA_DECLARE_LOOPS(target)                                                       \
-  namespace target {                                                                        \
-  void rms_norm(const float* x, const float* weight, float eps, std::size_t n, float* out); \
-  void swiglu(const float* gate, const float* up, std::size_t n, float* out);               \
-  }
-TESSERA_DECLARE_LOOPS(baseline)
-#if defined(__x86_64__)
-TESSERA_DECLARE_LOOPS(avx2)
-TESSERA_DECLARE_LOOPS(avx512)
-#endif
-#undef TESSERA_DECLARE_LOOPS
-
 namespace {
 
 namespace mx = mlx::core;
-
-constexpr ElementwiseLoops kLoops[] = {
-#if defined(__x86_64__)
-    {"avx512", has_avx512, avx512::rms_norm, avx512::swiglu},
-    {"avx2", has_avx2, avx2::rms_norm, avx2::swiglu},
-#endif
-    {"baseline", has_baseline, baseline::rms_norm, baseline::swiglu},
-};
 
 class RmsNorm final : public CpuPrimitive {
  public:
@@ -61,7 +40,7 @@ class RmsNorm final : public CpuPrimitive {
       const float* x = input.get(storage);
       const float* weight = gain ? gain->get(gain_storage) : nullptr;
       for (std::size_t row = 0; row < rows; ++row)
-        elementwise_loops().rms_norm(x + row * n, weight, eps, n, out + row * n);
+        target().rms_norm(x + row * n, weight, eps, n, out + row * n);
     });
   }
 
@@ -92,7 +71,7 @@ class Swiglu final : public CpuPrimitive {
     encoder.dispatch([gate = RowMajor(inputs[0]), up = RowMajor(inputs[1]), n = inputs[0].size(),
                       out = outputs[0].data<float>()]() {
       std::vector<float> gates, ups;
-      elementwise_loops().swiglu(gate.get(gates), up.get(ups), n, out);
+      target().swiglu(gate.get(gates), up.get(ups), n, out);
     });
   }
 
@@ -190,8 +169,6 @@ class Rope final : public CpuPrimitive {
 mx::Stream stream() { return mx::default_stream(mx::Device::cpu); }
 
 }  // namespace
-
-const ElementwiseLoops& elementwise_loops() { return supported(kLoops); }
 
 mx::array rms_norm(const mx::array& x, const std::optional<mx::array>& weight, float eps) {
   std::vector<mx::array> inputs{x};

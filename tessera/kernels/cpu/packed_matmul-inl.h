@@ -1,19 +1,12 @@
-// The arithmetic of packed_matmul.h for one target. Each packed_matmul_<target>.cc defines
-// TESSERA_TARGET and includes this file, compiled with the target's instructions. Vectors are the
-// compiler's own (GCC and clang): sixteen lanes become one, two or four registers of the target.
+// Products with packed matrices for one target. Included inside its namespace by target-inl.h.
 //
 // sum_k x_k (s_g q_k + b_g) = sum_g s_g (sum_{k in g} x_k q_k) + b_g (sum_{k in g} x_k): codes meet the
 // activations as integers, which float32 holds exactly, and a scale touches one sum per group.
-
-#include <cstdint>
-#include <cstring>
-
-#include "tessera/kernels/cpu/packed_matmul.h"
-
-namespace tessera::kernels::cpu::TESSERA_TARGET {
-namespace {
+#pragma once
 
 #include "tessera/kernels/cpu/vectors-inl.h"
+
+namespace {
 
 inline Floats from_bfloat16(Halves bits) {
   return bit_cast<Floats>(__builtin_convertvector(bits, Words) << 16);
@@ -240,10 +233,8 @@ void run_many_rows(const PackedMatmulTask& task) {
 
 }  // namespace
 
-void run(const PackedMatmulTask& task) {
+void packed_matmul(const PackedMatmulTask& task) {
   if (task.layout.is_quantized() && task.m <= kFewRows) return run_few_rows(task);
   if (!task.layout.is_quantized() && task.m == 1) return run_dense_row(task);
   run_many_rows(task);
 }
-
-}  // namespace tessera::kernels::cpu::TESSERA_TARGET

@@ -1,53 +1,25 @@
-// The primitive that multiplies with a packed matrix, and the choice of the implementation.
-#include "tessera/kernels/cpu/packed_matmul.h"
+// The primitives over packed matrices.
+#include "tessera/kernels/cpu/packed_primitives.h"
 
 #include <mlx/ops.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <limits>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "tessera/base/check.h"
-#include "tessera/kernels/cpu/packed_primitives.h"
+#include "tessera/kernels/cpu/packed_matmul_task.h"
 #include "tessera/kernels/cpu/primitive.h"
 #include "tessera/kernels/cpu/targets.h"
 #include "tessera/kernels/reference/matmul.h"
 
 namespace tessera::kernels::cpu {
 
-namespace baseline {
-void run(const PackedMatmulTask& task);
-}
-#if defined(__x86_64__)
-namespace avx2 {
-void run(const PackedMatmulTask& task);
-}
-namespace avx512 {
-void run(const PackedMatmulTask& task);
-}
-#endif
-
 namespace {
 
 namespace mx = mlx::core;
-
-constexpr PackedMatmulKernel kKernels[] = {
-#if defined(__x86_64__)
-    {"avx512", has_avx512, avx512::run},
-    {"avx2", has_avx2, avx2::run},
-#endif
-    {"baseline", has_baseline, baseline::run},
-};
-
-/// The one piece of state that is not an argument: what this processor runs.
-std::atomic<const PackedMatmulKernel*>& current() {
-  static std::atomic<const PackedMatmulKernel*> kernel{&supported(kKernels)};
-  return kernel;
-}
 
 /// Sums of x [m, K] over groups of columns, in a fixed order.
 std::vector<float> group_sums(const float* x, int m, const PackedLayout& layout) {
@@ -68,7 +40,6 @@ std::vector<float> group_sums(const float* x, int m, const PackedLayout& layout)
 void multiply(const PackedLayout& layout, const std::byte* data, base::ThreadPool& pool, const float* x,
               int m, float* y) {
   const std::vector<float> sums = group_sums(x, m, layout);
-  const PackedMatmulKernel& kernel = packed_matmul_kernel();
   // A few pieces per thread even out their speeds; the result does not depend on where they are cut.
   const int pieces = std::min(layout.tiles(), pool.threads() * 4);
   pool.run(pieces, [&](int piece) {
@@ -76,7 +47,7 @@ void multiply(const PackedLayout& layout, const std::byte* data, base::ThreadPoo
       return static_cast<int>(static_cast<int64_t>(layout.tiles()) * i / pieces);
     };
     std::vector<float> scratch(m > 1 ? static_cast<std::size_t>(layout.columns) * PackedLayout::kLanes : 0);
-    kernel.run({layout, data, x, sums.data(), y, m, cut(piece), cut(piece + 1), scratch.data()});
+    target().packed_matmul({layout, data, x, sums.data(), y, m, cut(piece), cut(piece + 1), scratch.data()});
   });
 }
 
@@ -202,22 +173,6 @@ class PackedRows final : public CpuPrimitive {
 mx::Stream stream() { return mx::default_stream(mx::Device::cpu); }
 
 }  // namespace
-
-std::span<const PackedMatmulKernel> packed_matmul_kernels() { return kKernels; }
-
-const PackedMatmulKernel& packed_matmul_kernel() { return *current().load(std::memory_order_relaxed); }
-
-ForcedPackedMatmul::ForcedPackedMatmul(const char* name) : previous_(current().load()) {
-  for (const PackedMatmulKernel& kernel : kKernels) {
-    if (std::string_view(kernel.name) != name) continue;
-    if (!kernel.is_supported()) base::fail_argument("[kernels.force] this processor cannot run '", name, "'");
-    current().store(&kernel);
-    return;
-  }
-  base::fail_argument("[kernels.force] no packed matmul is called '", name, "'");
-}
-
-ForcedPackedMatmul::~ForcedPackedMatmul() { current().store(previous_); }
 
 mx::array packed_matmul(const mx::array& x, const PackedMatrix& matrix) {
   mx::Shape shape = x.shape();

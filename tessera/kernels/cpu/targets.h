@@ -1,29 +1,42 @@
-// The instruction sets that kernels are compiled for, and which of them this processor has.
+// The instruction sets that the inner loops are compiled for, and which of them runs.
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 namespace tessera::kernels::cpu {
 
-/// Every processor of the architecture.
-inline bool has_baseline() { return true; }
+struct PackedMatmulTask;
+struct AttentionTask;
 
-#if defined(__x86_64__)
-inline bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
-inline bool has_avx512() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && has_avx2();
-}
-#endif
+/// The loops of one instruction set.
+struct Target {
+  const char* name;        // "avx512", "avx2", "baseline"
+  bool (*is_supported)();  // by this processor
+  void (*packed_matmul)(const PackedMatmulTask& task);
+  void (*attention)(const AttentionTask& task);
+  /// One row of n elements, a multiple of 16; weight may be absent.
+  void (*rms_norm)(const float* x, const float* weight, float eps, std::size_t n, float* out);
+  void (*swiglu)(const float* gate, const float* up, std::size_t n, float* out);
+};
 
-/// The first of several implementations, fastest first, that this processor runs; the last one of
-/// every list runs everywhere.
-template <typename Implementation, std::size_t kCount>
-const Implementation& supported(const Implementation (&implementations)[kCount]) {
-  for (const Implementation& implementation : implementations) {
-    if (implementation.is_supported()) return implementation;
-  }
-  return implementations[kCount - 1];
-}
+/// All of them, the fastest first; the last one runs everywhere.
+std::span<const Target> targets();
+
+/// The one in use: the fastest this processor runs, unless a test forced another.
+const Target& target();
+
+/// Forces a target by name until the object goes away. For tests and benchmarks.
+/// Throws InvalidArgument for a name that is unknown or not supported by this processor.
+class ForcedTarget {
+ public:
+  explicit ForcedTarget(const char* name);
+  ~ForcedTarget();
+  ForcedTarget(const ForcedTarget&) = delete;
+  ForcedTarget& operator=(const ForcedTarget&) = delete;
+
+ private:
+  const Target* previous_;
+};
 
 }  // namespace tessera::kernels::cpu

@@ -1,5 +1,8 @@
 // Sixteen floats as one vector of the compiler (GCC and clang): one, two or four registers of the
-// target that includes this. Included once per target, inside its namespace.
+// target. Included inside its namespace by target-inl.h.
+#pragma once
+
+namespace {
 
 constexpr int kLanes = 16;
 typedef float Floats __attribute__((vector_size(64)));
@@ -63,3 +66,5 @@ inline Floats exp_nonpositive(Floats x) {
   const Floats result = bit_cast<Floats>(bit_cast<Ints>(p) + exponent);
   return x < -87.0F ? Floats{} : result;
 }
+
+}  // namespace

@@ -1,3 +1,0 @@
-// elementwise_loops.h for the target "avx2"; the instructions come from CMake's options for this file.
-#define TESSERA_TARGET avx2
-#include "tessera/kernels/cpu/elementwise-inl.h"

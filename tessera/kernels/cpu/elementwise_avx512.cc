@@ -1,3 +1,0 @@
-// elementwise_loops.h for the target "avx512"; the instructions come from CMake's options for this file.
-#define TESSERA_TARGET avx512
-#include "tessera/kernels/cpu/elementwise-inl.h"

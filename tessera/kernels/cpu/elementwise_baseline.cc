@@ -1,3 +1,0 @@
-// elementwise_loops.h for the target "baseline"; the instructions come from CMake's options for this file.
-#define TESSERA_TARGET baseline
-#include "tessera/kernels/cpu/elementwise-inl.h"

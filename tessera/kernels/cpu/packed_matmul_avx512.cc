@@ -1,3 +1,0 @@
-// packed_matmul.h for the target "avx512"; the instructions come from CMake's options for this file.
-#define TESSERA_TARGET avx512
-#include "tessera/kernels/cpu/packed_matmul-inl.h"

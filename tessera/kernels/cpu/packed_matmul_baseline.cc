@@ -1,3 +1,0 @@
-// packed_matmul.h for the target "baseline"; the instructions come from CMake's options for this file.
-#define TESSERA_TARGET baseline
-#include "tessera/kernels/cpu/packed_matmul-inl.h"

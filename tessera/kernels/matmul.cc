@@ -2,6 +2,8 @@
 
 #include <mlx/ops.h>
 
+#include <utility>
+
 #include "tessera/base/check.h"
 #include "tessera/kernels/cpu/packed_primitives.h"
 #include "tessera/kernels/reference/matmul.h"
@@ -30,11 +32,19 @@ mx::array matmul_transposed(const mx::array& x, const mx::array& w) {
 }
 
 mx::array packed_matmul(const mx::array& x, const PackedMatrix& w) {
-  if (x.ndim() < 1 || x.shape(-1) != w.layout.columns || x.size() == 0) {
+  return packed_matmul(x, std::vector<PackedMatrix>{w}).front();
+}
+
+std::vector<mx::array> packed_matmul(const mx::array& x, std::vector<PackedMatrix> ws) {
+  TESSERA_CHECK(!ws.empty());
+  for (const PackedMatrix& w : ws) {
+    if (x.ndim() >= 1 && x.shape(-1) == w.layout.columns && x.size() > 0) continue;
     base::fail_argument("[kernels.packed_matmul] x has shape ", to_string(x.shape()),
                         "; expected a last axis of ", w.layout.columns);
   }
-  return mx::astype(cpu::packed_matmul(x, w), x.dtype());
+  std::vector<mx::array> products = cpu::packed_matmul(x, std::move(ws));
+  for (mx::array& product : products) product = mx::astype(product, x.dtype());
+  return products;
 }
 
 }  // namespace tessera::kernels

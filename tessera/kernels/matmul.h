@@ -3,6 +3,8 @@
 
 #include <mlx/array.h>
 
+#include <vector>
+
 #include "tessera/kernels/packed_matrix.h"
 #include "tessera/tensor/quantized_tensor.h"
 
@@ -25,5 +27,9 @@ mlx::core::array matmul_transposed(const mlx::core::array& x, const mlx::core::a
 /// x [.., K] of any floating type; returns [.., N] in the dtype of x. Differentiable in x.
 /// Throws InvalidArgument on a mismatch.
 mlx::core::array packed_matmul(const mlx::core::array& x, const PackedMatrix& w);
+
+/// The same x with several matrices of K columns, as one piece of work: threads are woken once.
+/// Returns one product per matrix. REQUIRES: at least one matrix; all were packed with the same pool.
+std::vector<mlx::core::array> packed_matmul(const mlx::core::array& x, std::vector<PackedMatrix> ws);
 
 }  // namespace tessera::kernels

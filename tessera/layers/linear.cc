@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tessera/base/check.h"
+#include "tessera/kernels/matmul.h"
 #include "tessera/tensor/shape.h"
 
 namespace tessera::layers {
@@ -19,9 +20,26 @@ Linear::Linear(tensor::Weight weight, std::optional<mx::array> bias, std::shared
   }
 }
 
-mx::array Linear::forward(const mx::array& x) const {
-  const mx::array y = multiply(x, matrix_);
+mx::array Linear::add_bias(mx::array y) const {
   return bias_ ? mx::add(y, mx::astype(*bias_, y.dtype())) : y;
+}
+
+mx::array Linear::forward(const mx::array& x) const { return add_bias(multiply(x, matrix_)); }
+
+std::vector<mx::array> Linear::forward_together(const mx::array& x,
+                                                const std::vector<const Linear*>& layers) {
+  std::vector<kernels::PackedMatrix> packed;
+  for (const Linear* layer : layers) {
+    if (const auto* matrix = std::get_if<kernels::PackedMatrix>(&layer->matrix_)) packed.push_back(*matrix);
+  }
+  std::vector<mx::array> results;
+  if (packed.size() == layers.size()) {
+    results = kernels::packed_matmul(x, std::move(packed));
+    for (std::size_t i = 0; i < layers.size(); ++i) results[i] = layers[i]->add_bias(results[i]);
+  } else {
+    for (const Linear* layer : layers) results.push_back(layer->forward(x));
+  }
+  return results;
 }
 
 }  // namespace tessera::layers

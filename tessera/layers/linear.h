@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "tessera/layers/matrix.h"
 
@@ -21,10 +22,16 @@ class Linear {
   /// x [.., in] -> [.., out] in the dtype of x.
   mlx::core::array forward(const mlx::core::array& x) const;
 
+  /// The layers' results for the same x, computed as one piece of work where all weights are packed.
+  static std::vector<mlx::core::array> forward_together(const mlx::core::array& x,
+                                                        const std::vector<const Linear*>& layers);
+
   int in_features() const { return matrix_columns(matrix_); }
   int out_features() const { return matrix_rows(matrix_); }
 
  private:
+  mlx::core::array add_bias(mlx::core::array y) const;
+
   Matrix matrix_;
   std::optional<mlx::core::array> bias_;
 };

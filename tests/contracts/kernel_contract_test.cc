@@ -168,6 +168,33 @@ TEST(PackedMatmul, GradientIsTheUntransposedProduct) {
   EXPECT_TRUE(close(gradient, expected, kSum));
 }
 
+TEST(PackedMatmul, SeveralMatricesTogetherEqualEachAlone) {
+  const auto threads = pool();
+  const mx::array x = normal({3, 128}, 41);
+  const std::vector<kernels::PackedMatrix> matrices{
+      kernels::pack(quantized(40, 128, 4, 32, mx::float16, 42), threads),
+      kernels::pack(quantized(7, 128, 8, 64, mx::float32, 43), threads),
+      kernels::pack(normal({33, 128}, 44, mx::bfloat16), threads)};
+  const auto together = kernels::packed_matmul(x, matrices);
+  ASSERT_EQ(together.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_TRUE(equal_bits(together[i], kernels::packed_matmul(x, matrices[i])));
+  const auto loss = [&](auto products) {
+    return mx::grad([&](const mx::array& v) {
+      const std::vector<mx::array> y = products(v);
+      return mx::add(mx::sum(mx::square(y[0])), mx::add(mx::sum(y[1]), mx::sum(mx::square(y[2]))));
+    })(x);
+  };
+  const mx::array gradient = loss([&](const mx::array& v) { return kernels::packed_matmul(v, matrices); });
+  const mx::array expected = loss([&](const mx::array& v) {
+    std::vector<mx::array> y;
+    for (const auto& matrix : matrices) y.push_back(kernels::packed_matmul(v, matrix));
+    return y;
+  });
+  EXPECT_TRUE(close(gradient, expected, kSum));
+  EXPECT_THROW(kernels::packed_matmul(normal({3, 64}, 1), matrices), Error);
+}
+
 TEST(PackedRows, EqualTheDequantizedRows) {
   const mx::array token_ids = mx::array({3, 36, 0, 17}, {2, 2}, mx::int32);
   for (const int bits : kBits) {

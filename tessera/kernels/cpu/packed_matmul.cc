@@ -37,53 +37,80 @@ std::vector<float> group_sums(const float* x, int m, const PackedLayout& layout)
   return sums;
 }
 
-void multiply(const PackedLayout& layout, const std::byte* data, base::ThreadPool& pool, const float* x,
-              int m, float* y) {
-  const std::vector<float> sums = group_sums(x, m, layout);
+/// x [m, K] times several matrices of K columns, all of their tiles in one run of the pool.
+void multiply(const std::vector<PackedMatrix>& matrices, const float* x, int m,
+              const std::vector<float*>& outputs) {
+  base::ThreadPool& pool = *matrices.front().pool;
+  std::vector<std::vector<float>> sums;
+  for (const PackedMatrix& matrix : matrices) sums.push_back(group_sums(x, m, matrix.layout));
+  struct Piece {
+    std::size_t matrix;
+    int first_tile, last_tile;
+  };
   // A few pieces per thread even out their speeds; the result does not depend on where they are cut.
-  const int pieces = std::min(layout.tiles(), pool.threads() * 4);
-  pool.run(pieces, [&](int piece) {
-    const auto cut = [&](int i) {
-      return static_cast<int>(static_cast<int64_t>(layout.tiles()) * i / pieces);
-    };
-    std::vector<float> scratch(m > 1 ? static_cast<std::size_t>(layout.columns) * PackedLayout::kLanes : 0);
-    target().packed_matmul({layout, data, x, sums.data(), y, m, cut(piece), cut(piece + 1), scratch.data()});
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
+    const int tiles = matrices[i].layout.tiles();
+    const int count = std::min(tiles, pool.threads() * 4);
+    const auto cut = [&](int piece) { return static_cast<int>(static_cast<int64_t>(tiles) * piece / count); };
+    for (int piece = 0; piece < count; ++piece) pieces.push_back({i, cut(piece), cut(piece + 1)});
+  }
+  pool.run(static_cast<int>(pieces.size()), [&](int index) {
+    const Piece& piece = pieces[static_cast<std::size_t>(index)];
+    const PackedMatrix& matrix = matrices[piece.matrix];
+    const auto columns = static_cast<std::size_t>(matrix.layout.columns);
+    std::vector<float> scratch(m > 1 ? columns * PackedLayout::kLanes : 0);
+    target().packed_matmul({matrix.layout, matrix.data.data<std::byte>(), x, sums[piece.matrix].data(),
+                            outputs[piece.matrix], m, piece.first_tile, piece.last_tile, scratch.data()});
   });
 }
 
 class PackedMatmul final : public CpuPrimitive {
  public:
-  PackedMatmul(mx::Stream stream, PackedMatrix matrix) : CpuPrimitive(stream), matrix_(std::move(matrix)) {}
+  PackedMatmul(mx::Stream stream, std::vector<PackedMatrix> matrices)
+      : CpuPrimitive(stream), matrices_(std::move(matrices)) {}
   const char* name() const override { return "tessera::PackedMatmul"; }
 
   bool is_equivalent(const mx::Primitive& other) const override {
-    const auto& same = static_cast<const PackedMatmul&>(other);
-    return matrix_.layout == same.matrix_.layout && matrix_.data.id() == same.matrix_.data.id();
+    const auto& same = static_cast<const PackedMatmul&>(other).matrices_;
+    return std::equal(matrices_.begin(), matrices_.end(), same.begin(), same.end(),
+                      [](const PackedMatrix& a, const PackedMatrix& b) {
+                        return a.layout == b.layout && a.data.id() == b.data.id();
+                      });
   }
 
   std::vector<mx::Shape> output_shapes(const std::vector<mx::array>& inputs) override {
-    mx::Shape shape = inputs[0].shape();
-    shape.back() = matrix_.layout.rows;
-    return {shape};
+    std::vector<mx::Shape> shapes(matrices_.size(), inputs[0].shape());
+    for (std::size_t i = 0; i < shapes.size(); ++i) shapes[i].back() = matrices_[i].layout.rows;
+    return shapes;
   }
 
   void eval_cpu(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs) override {
-    allocate(outputs[0]);
-    const int m = static_cast<int>(inputs[0].size() / static_cast<std::size_t>(matrix_.layout.columns));
+    std::vector<float*> results;
+    for (mx::array& output : outputs) {
+      allocate(output);
+      results.push_back(output.data<float>());
+    }
+    const auto columns = static_cast<std::size_t>(matrices_.front().layout.columns);
+    const int m = static_cast<int>(inputs[0].size() / columns);
     auto& encoder = mx::cpu::get_command_encoder(stream());
-    encoder.dispatch([matrix = matrix_, x = RowMajor(inputs[0]), m, y = outputs[0].data<float>()]() {
+    encoder.dispatch([matrices = matrices_, x = RowMajor(inputs[0]), m, results]() {
       std::vector<float> storage;
-      multiply(matrix.layout, matrix.data.data<std::byte>(), *matrix.pool, x.get(storage), m, y);
+      multiply(matrices, x.get(storage), m, results);
     });
   }
 
   std::vector<mx::array> vjp(const std::vector<mx::array>&, const std::vector<mx::array>& cotangents,
                              const std::vector<int>&, const std::vector<mx::array>&) override {
-    return {reference::matmul_untransposed(cotangents[0], unpack(matrix_))};
+    mx::array gradient = reference::matmul_untransposed(cotangents[0], unpack(matrices_[0]));
+    for (std::size_t i = 1; i < matrices_.size(); ++i) {
+      gradient = mx::add(gradient, reference::matmul_untransposed(cotangents[i], unpack(matrices_[i])));
+    }
+    return {gradient};
   }
 
  private:
-  PackedMatrix matrix_;
+  std::vector<PackedMatrix> matrices_;
 };
 
 /// One row of a packed matrix in float32.
@@ -174,11 +201,13 @@ mx::Stream stream() { return mx::default_stream(mx::Device::cpu); }
 
 }  // namespace
 
-mx::array packed_matmul(const mx::array& x, const PackedMatrix& matrix) {
-  mx::Shape shape = x.shape();
-  shape.back() = matrix.layout.rows;
-  return mx::array(std::move(shape), mx::float32, std::make_shared<PackedMatmul>(stream(), matrix),
-                   {mx::astype(x, mx::float32)});
+std::vector<mx::array> packed_matmul(const mx::array& x, std::vector<PackedMatrix> matrices) {
+  std::vector<mx::Shape> shapes(matrices.size(), x.shape());
+  for (std::size_t i = 0; i < shapes.size(); ++i) shapes[i].back() = matrices[i].layout.rows;
+  const std::vector<mx::Dtype> types(matrices.size(), mx::float32);
+  return mx::array::make_arrays(std::move(shapes), types,
+                                std::make_shared<PackedMatmul>(stream(), std::move(matrices)),
+                                {mx::astype(x, mx::float32)});
 }
 
 mx::array packed_rows(const mx::array& ids, const PackedMatrix& matrix) {

@@ -4,12 +4,15 @@
 
 #include <mlx/array.h>
 
+#include <vector>
+
 #include "tessera/kernels/packed_matrix.h"
 
 namespace tessera::kernels::cpu {
 
-/// x W^T: x [.., K] of any floating type -> [.., N] float32. Differentiable in x.
-mlx::core::array packed_matmul(const mlx::core::array& x, const PackedMatrix& matrix);
+/// x W^T for each W of K columns: x [.., K] of any floating type -> [.., N] float32 per matrix.
+/// Differentiable in x.
+std::vector<mlx::core::array> packed_matmul(const mlx::core::array& x, std::vector<PackedMatrix> matrices);
 
 /// Rows of W: ids [..] -> [.., K] float32; an id outside of the matrix gives NaN.
 mlx::core::array packed_rows(const mlx::core::array& ids, const PackedMatrix& matrix);

@@ -35,9 +35,10 @@ Attention::Attention(Weights& weights, const std::string& path, const artifacts:
 
 mx::array Attention::forward(const mx::array& x, state::AttentionState& state, state::Phase phase) const {
   const int offset = state.offset();
-  const mx::array q = rope_.forward(split_heads(q_proj_.forward(x), n_heads_, head_dim_), offset);
-  const mx::array k = rope_.forward(split_heads(k_proj_.forward(x), n_kv_heads_, head_dim_), offset);
-  const mx::array v = split_heads(v_proj_.forward(x), n_kv_heads_, head_dim_);
+  const auto projected = layers::Linear::forward_together(x, {&q_proj_, &k_proj_, &v_proj_});
+  const mx::array q = rope_.forward(split_heads(projected[0], n_heads_, head_dim_), offset);
+  const mx::array k = rope_.forward(split_heads(projected[1], n_kv_heads_, head_dim_), offset);
+  const mx::array v = split_heads(projected[2], n_kv_heads_, head_dim_);
   const mx::array attended = state::append(state, phase, k, v)->attend(q, scale_);  // [B, H, L, D]
   const mx::array merged =
       mx::reshape(mx::transpose(attended, {0, 2, 1, 3}), {x.shape(0), x.shape(1), n_heads_ * head_dim_});

@@ -13,7 +13,8 @@ GatedMlp::GatedMlp(Weights& weights, const std::string& path, const artifacts::M
                                 config.mlp_bias)) {}
 
 mlx::core::array GatedMlp::forward(const mlx::core::array& x) const {
-  return down_proj_.forward(kernels::swiglu(gate_proj_.forward(x), up_proj_.forward(x)));
+  const auto projected = layers::Linear::forward_together(x, {&gate_proj_, &up_proj_});
+  return down_proj_.forward(kernels::swiglu(projected[0], projected[1]));
 }
 
 }  // namespace tessera::models

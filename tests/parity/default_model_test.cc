@@ -110,11 +110,12 @@ TEST(DefaultModel, LoadingPeaksBelowItsBound) {
 TEST(DefaultModel, CancelsALongPromptWithinASecond) {
   Engine engine;
   GenerationRequest request;
-  request.tokens.assign(600, 42);
+  request.tokens.assign(6000, 42);  // seconds of work
+  request.options.ignore_eos = true;
   std::stop_source stop;
   std::chrono::steady_clock::time_point asked;
   std::thread canceller([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
     asked = std::chrono::steady_clock::now();
     stop.request_stop();
   });
@@ -122,6 +123,7 @@ TEST(DefaultModel, CancelsALongPromptWithinASecond) {
   const auto took = std::chrono::steady_clock::now() - asked;
   canceller.join();
   EXPECT_EQ(result.finish_reason, FinishReason::kCancelled);
+  EXPECT_TRUE(result.tokens.empty()) << "the prompt was over before the cancellation";
   EXPECT_LT(took, std::chrono::seconds(1));
 }
 

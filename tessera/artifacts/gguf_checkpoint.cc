@@ -6,11 +6,10 @@
 #include <optional>
 #include <utility>
 
-#include "tessera/artifacts/checkpoint.h"
 #include "tessera/artifacts/gguf_blocks.h"
+#include "tessera/artifacts/stored_tensors.h"
 #include "tessera/artifacts/weight_names.h"
 #include "tessera/base/check.h"
-#include "tessera/tensor/external_array.h"
 #include "tessera/tensor/shape.h"
 
 namespace tessera::artifacts {
@@ -50,25 +49,17 @@ struct Stored {
   std::shared_ptr<const base::MappedFile> file;
 };
 
-class GgufCheckpoint final : public Checkpoint {
+class GgufCheckpoint final : public StoredTensors<Stored> {
  public:
   GgufCheckpoint(ModelConfig config, GgufFile file, std::vector<std::shared_ptr<const base::MappedFile>> maps,
                  std::shared_ptr<base::ThreadPool> pool)
-      : Checkpoint(std::move(config), file.origin()), file_(std::move(file)), pool_(std::move(pool)) {
+      : StoredTensors(std::move(config), file.origin()), file_(std::move(file)), pool_(std::move(pool)) {
     const NormPlacement norms = norm_placement(file_);
     has_interleaved_rows_ = has_interleaved_rope_rows(file_.string("general.architecture").value_or(""));
     for (const auto& [name, tensor] : file_.tensors()) {
       // A tensor without a translation keeps its name, so that the model can name what it cannot place.
       tensors_.emplace(canonical_name(name, norms).value_or(name), Stored{&tensor, map_of(tensor, maps)});
     }
-  }
-
-  bool contains(std::string_view name) const override { return tensors_.contains(name); }
-
-  std::vector<std::string> names() const override {
-    std::vector<std::string> names;
-    for (const auto& [name, stored] : tensors_) names.push_back(name);
-    return names;
   }
 
   mx::array dense(std::string_view name, mx::Dtype dtype) const override {
@@ -112,9 +103,7 @@ class GgufCheckpoint final : public Checkpoint {
   std::vector<TensorReport> report(mx::Dtype dtype) const override {
     std::vector<TensorReport> reports;
     for (const auto& [name, stored] : tensors_) {
-      const std::string_view view(name);
-      TensorReport report{
-          .name = std::string(view.ends_with(".weight") ? view.substr(0, view.size() - 7) : view)};
+      TensorReport report{.name = reported_name(name)};
       const GgufType type = stored.tensor->type;
       report.stored_as = gguf_type_name(type);
       report.elements = elements_of(*stored.tensor);
@@ -146,14 +135,6 @@ class GgufCheckpoint final : public Checkpoint {
     base::fail_artifact("[artifacts.checkpoint] ", origin(), ": tensor ", tensor.name, " has no data");
   }
 
-  const Stored& find(std::string_view name) const {
-    const auto found = tensors_.find(name);
-    if (found == tensors_.end()) {
-      base::fail_artifact("[artifacts.checkpoint] ", origin(), ": tensor ", name, " is missing");
-    }
-    return found->second;
-  }
-
   bool is_rope(const Stored& stored) const {
     return has_interleaved_rows_ && is_rope_projection(stored.tensor->name);
   }
@@ -175,10 +156,7 @@ class GgufCheckpoint final : public Checkpoint {
   mx::array values_of(const Stored& stored) const {
     const GgufTensor& tensor = *stored.tensor;
     if (is_dense(tensor.type)) {
-      // The pages are not needed any more once the array is gone: its values have been packed.
-      const std::shared_ptr<const void> owner(tensor.data.data(), [file = stored.file, bytes = tensor.data](
-                                                                      const void*) { file->release(bytes); });
-      return tensor::external_array(tensor.data.data(), shape_of(tensor), dense_dtype(tensor.type), owner);
+      return in_place(tensor.data, shape_of(tensor), dense_dtype(tensor.type), stored.file);
     }
     return filled<float>(shape_of(tensor), mx::float32, elements_of(tensor), [&](std::span<float> values) {
       for_each_piece(tensor, [&](std::size_t first, std::size_t count, std::span<const std::byte> blocks) {
@@ -243,7 +221,6 @@ class GgufCheckpoint final : public Checkpoint {
   }
 
   GgufFile file_;
-  std::map<std::string, Stored, std::less<>> tensors_;
   bool has_interleaved_rows_ = false;
   std::shared_ptr<base::ThreadPool> pool_;
 };

@@ -7,9 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "tessera/artifacts/checkpoint.h"
+#include "tessera/artifacts/stored_tensors.h"
 #include "tessera/base/check.h"
-#include "tessera/tensor/external_array.h"
 #include "tessera/tensor/shape.h"
 
 namespace tessera::artifacts {
@@ -46,19 +45,10 @@ std::string describe(const QuantizationSpec& spec) {
   return base::concat(spec.mode, " ", spec.bits, "-bit g", spec.group_size);
 }
 
-class SafetensorsCheckpoint final : public Checkpoint {
+class SafetensorsCheckpoint final : public StoredTensors<Stored> {
  public:
-  SafetensorsCheckpoint(ModelConfig config, std::string origin,
-                        std::map<std::string, Stored, std::less<>> tensors)
-      : Checkpoint(std::move(config), std::move(origin)), tensors_(std::move(tensors)) {}
-
-  bool contains(std::string_view name) const override { return tensors_.contains(name); }
-
-  std::vector<std::string> names() const override {
-    std::vector<std::string> names;
-    for (const auto& [name, stored] : tensors_) names.push_back(name);
-    return names;
-  }
+  SafetensorsCheckpoint(ModelConfig config, std::string origin, Tensors tensors)
+      : StoredTensors(std::move(config), std::move(origin), std::move(tensors)) {}
 
   mx::array dense(std::string_view name, mx::Dtype dtype) const override {
     const Stored& stored = find(name);
@@ -107,7 +97,7 @@ class SafetensorsCheckpoint final : public Checkpoint {
     for (const auto& [name, stored] : tensors_) {
       const std::string_view view(name);
       if (view.ends_with(".scales") || view.ends_with(".biases")) continue;
-      const std::string path(view.ends_with(".weight") ? view.substr(0, view.size() - 7) : view);
+      const std::string path = reported_name(view);
       reports.push_back(contains(path + ".scales") ? report_quantized(path, stored)
                                                    : report_dense(path, stored, dtype));
     }
@@ -115,14 +105,6 @@ class SafetensorsCheckpoint final : public Checkpoint {
   }
 
  private:
-  const Stored& find(std::string_view name) const {
-    const auto found = tensors_.find(name);
-    if (found == tensors_.end()) {
-      base::fail_artifact("[artifacts.checkpoint] ", origin(), ": tensor ", name, " is missing");
-    }
-    return found->second;
-  }
-
   QuantizationSpec spec_of(const std::string& path) const {
     const auto spec = config().quantization.spec(path);
     if (!spec) {
@@ -139,10 +121,7 @@ class SafetensorsCheckpoint final : public Checkpoint {
     for (const int64_t size : stored.entry.shape) shape.push_back(static_cast<int>(size));
     const std::byte* data = stored.entry.data.data();
     if (!stored.entry.data.empty() && reinterpret_cast<std::uintptr_t>(data) % dtype.size() == 0) {
-      // The pages are not needed any more once the array is gone: its values have been packed.
-      const std::shared_ptr<const void> owner(
-          data, [file = stored.file, bytes = stored.entry.data](const void*) { file->release(bytes); });
-      return tensor::external_array(data, std::move(shape), dtype, owner);
+      return in_place(stored.entry.data, std::move(shape), dtype, stored.file);
     }
     mx::allocator::Data copy = mx::allocator::malloc(stored.entry.data.size());
     std::memcpy(copy.buffer().raw_ptr(), data, stored.entry.data.size());
@@ -172,8 +151,6 @@ class SafetensorsCheckpoint final : public Checkpoint {
     report.loaded_bytes = report.elements * loaded.size();
     return report;
   }
-
-  std::map<std::string, Stored, std::less<>> tensors_;
 };
 
 /// Every tensor of a sharded model must lie where the index says, and nowhere else.

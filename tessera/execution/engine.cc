@@ -7,6 +7,7 @@
 
 #include "tessera/artifacts/tokenizer_files.h"
 #include "tessera/base/check.h"
+#include "tessera/base/thread_pool.h"
 #include "tessera/execution/channel.h"
 #include "tessera/execution/generation.h"
 #include "tessera/execution/sequence.h"
@@ -43,7 +44,8 @@ const char* finish_reason_name(FinishReason reason) {
 
 struct Engine::Impl {
   explicit Impl(const ModelOptions& options)
-      : Impl(options, models::open_model(options.model, options.threads)) {}
+      : Impl(options,
+             models::open_model(options.model, std::make_shared<base::ThreadPool>(options.threads))) {}
 
   Impl(const ModelOptions& options, const models::OpenModel& open)
       : Impl(options, open, artifacts::read_tokenizer_source(open.files)) {}

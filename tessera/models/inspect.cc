@@ -93,7 +93,7 @@ ModelInfo inspect_model(const std::string& name) {
 }
 
 TokenizerSource tokenizer_source(const std::string& name) {
-  return artifacts::read_tokenizer_source(models::open_model(name).files);
+  return artifacts::read_tokenizer_source(models::find_or_fetch_model(name));
 }
 
 }  // namespace tessera

@@ -9,13 +9,17 @@
 
 namespace tessera::models {
 
-OpenModel open_model(const std::string& name, int threads) {
+artifacts::ModelFiles find_or_fetch_model(const std::string& name) {
   if (name == "default") artifacts::fetch_default_model();
+  return artifacts::find_model(name);
+}
+
+OpenModel open_model(const std::string& name, std::shared_ptr<base::ThreadPool> pool) {
   OpenModel model{.name = name,
-                  .files = artifacts::find_model(name),
+                  .files = find_or_fetch_model(name),
                   .checkpoint = nullptr,
                   .config = {},
-                  .pool = std::make_shared<base::ThreadPool>(threads)};
+                  .pool = std::move(pool)};
   model.checkpoint = artifacts::Checkpoint::open(model.files, model.pool);
   model.config = model.checkpoint->config();
   if (!model.config.is_tie_stated) {
@@ -37,7 +41,7 @@ std::shared_ptr<const CausalModel> load_model(const OpenModel& model, const Mode
 }
 
 std::shared_ptr<const CausalModel> load_model(const ModelOptions& options) {
-  return load_model(open_model(options.model, options.threads), options);
+  return load_model(open_model(options.model, std::make_shared<base::ThreadPool>(options.threads)), options);
 }
 
 }  // namespace tessera::models

@@ -20,14 +20,17 @@ struct OpenModel {
   artifacts::ModelFiles files;
   std::shared_ptr<const artifacts::Checkpoint> checkpoint;
   artifacts::ModelConfig config;           // with the tie of head and embedding decided
-  std::shared_ptr<base::ThreadPool> pool;  // for loading and for our kernels
+  std::shared_ptr<base::ThreadPool> pool;  // loads the model and runs our kernels, or absent
 };
 
-/// Finds (see ModelOptions::model; the default model is fetched when it is not there yet), maps and
-/// checks. `threads` as in ModelOptions.
+/// The files of `name` (see ModelOptions::model); the default model is fetched when it is not there yet.
+/// Throws InvalidArgument for a name that leads nowhere.
+artifacts::ModelFiles find_or_fetch_model(const std::string& name);
+
+/// Finds, maps and checks. `pool` loads and later runs the model; what only looks needs none.
 /// Throws InvalidArgument for a name that leads nowhere, InvalidArtifact for damaged files, Unsupported
 /// for a tensor format.
-OpenModel open_model(const std::string& name, int threads = 0);
+OpenModel open_model(const std::string& name, std::shared_ptr<base::ThreadPool> pool = nullptr);
 
 /// What the model is, loaded with `precision`. An architecture that loading would refuse is described
 /// with a note.

@@ -20,11 +20,11 @@ std::vector<std::string> supported_model_types() {
 }
 
 const Family& find_family(const std::string& model_type) {
-  std::string known;
   for (const Family& family : kFamilies) {
     if (model_type == family.model_type) return family;
-    known += (known.empty() ? "" : ", ") + std::string(family.model_type);
   }
+  std::string known;
+  for (const std::string& type : supported_model_types()) known += (known.empty() ? "" : ", ") + type;
   base::fail_unsupported("[models.load] architecture '", model_type,
                          "' is not supported; supported: ", known);
 }

@@ -33,7 +33,6 @@ class Weights {
   /// A float32 vector of `size` elements, absent when the checkpoint has none of this name.
   std::optional<mlx::core::array> optional_vector(const std::string& name, int64_t size);
 
-  bool contains(const std::string& name) const { return checkpoint_->contains(name); }
   /// Marks a tensor as knowingly unused, for example a head that repeats the tied embedding.
   void ignore(const std::string& name) { used_.insert(name); }
   /// Throws InvalidArtifact naming the first tensor that nobody read.

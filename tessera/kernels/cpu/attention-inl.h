@@ -9,7 +9,7 @@
 
 namespace {
 
-constexpr int kTile = 64;  // keys of a tile: four vectors of scores per row
+constexpr int kTile = kAttentionTile;
 constexpr int kTileVectors = kTile / kLanes;
 constexpr int kUntransposedRows = 4;  // below, transposing costs more than it saves
 constexpr float kMinusInfinity = -__builtin_inff();

@@ -1,4 +1,4 @@
-// The attention primitive: pieces of work per KV head, and the choice of the implementation.
+// The attention primitive: pieces of work per KV head.
 #include "tessera/kernels/cpu/attention.h"
 
 #include <mlx/ops.h>
@@ -13,7 +13,6 @@
 #include "tessera/kernels/cpu/targets.h"
 
 namespace tessera::kernels::cpu {
-
 namespace {
 
 namespace mx = mlx::core;
@@ -183,8 +182,8 @@ class Attention final : public CpuPrimitive {
 }  // namespace
 
 std::size_t attention_scratch_floats(const AttentionTask& task) {
-  // A transposed tile of 64 keys, and maximum and sum of each row.
-  return 64 * static_cast<std::size_t>(task.key_dim) +
+  // A transposed tile of keys, and maximum and sum of each row.
+  return static_cast<std::size_t>(kAttentionTile) * static_cast<std::size_t>(task.key_dim) +
          2 * static_cast<std::size_t>(task.rep) * static_cast<std::size_t>(task.end - task.begin);
 }
 

@@ -5,6 +5,9 @@
 
 namespace tessera::kernels::cpu {
 
+/// Keys that a task handles at a time.
+inline constexpr int kAttentionTile = 64;
+
 /// Queries [begin, end) of the heads that share one KV head, against keys [first_key, last_key).
 struct AttentionTask {
   const float* q;           // [rep, L, D] of this KV head's query heads

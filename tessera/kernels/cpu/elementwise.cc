@@ -13,7 +13,6 @@
 #include "tessera/kernels/cpu/targets.h"
 
 namespace tessera::kernels::cpu {
-
 namespace {
 
 namespace mx = mlx::core;

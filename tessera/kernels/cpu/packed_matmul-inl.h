@@ -103,7 +103,7 @@ void decode_dense(const PackedLayout& layout, const std::byte* tile, float* valu
   const std::size_t step = kLanes * layout.type_bytes();
   for (int column = 0; column < layout.columns; ++column, tile += step, values += kLanes) {
     const Floats value = load_values(tile, layout.type);
-    std::memcpy(values, &value, sizeof value);
+    store(values, value);
   }
 }
 

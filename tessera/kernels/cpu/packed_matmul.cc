@@ -16,7 +16,6 @@
 #include "tessera/kernels/reference/matmul.h"
 
 namespace tessera::kernels::cpu {
-
 namespace {
 
 namespace mx = mlx::core;

@@ -12,9 +12,10 @@ namespace tessera {
 
 /// Arithmetic of a loaded model (docs/numerics.md).
 enum class Precision {
-  kAuto,      // the default tier of the device
+  kAuto,      // activations rounded to bfloat16 on their way into exact products, float32 elsewhere
   kFloat32,   // float32 activations and products
-  kBFloat16,  // bfloat16 activations, as published checkpoints were trained
+  kBFloat16,  // every activation stored in bfloat16, as published checkpoints were trained
+  kInt8,      // activations rounded to 8-bit whole numbers per group of columns on their way into products
 };
 
 /// Most threads that ModelOptions::threads may ask for (base/thread_pool, apps/cli/flags).

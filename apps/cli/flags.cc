@@ -45,10 +45,11 @@ bool read_all(const std::string& value, T& number) {
 }
 
 Precision parse_precision(const std::string& spelling, const std::string& value) {
-  for (const Precision precision : {Precision::kAuto, Precision::kFloat32, Precision::kBFloat16}) {
+  for (const Precision precision :
+       {Precision::kAuto, Precision::kFloat32, Precision::kBFloat16, Precision::kInt8}) {
     if (value == precision_name(precision)) return precision;
   }
-  refuse(spelling, "auto, float32 or bfloat16", value);
+  refuse(spelling, "auto, float32, bfloat16 or int8", value);
 }
 
 constexpr const char* kToggleValues = "no value, or =true or =false";
@@ -91,6 +92,7 @@ const char* precision_name(Precision precision) {
     case Precision::kAuto: return "auto";
     case Precision::kFloat32: return "float32";
     case Precision::kBFloat16: return "bfloat16";
+    case Precision::kInt8: return "int8";
   }
   return "auto";
 }
@@ -286,7 +288,8 @@ void declare_model_name(FlagSet& flags, std::string& model, const std::string& p
 
 void declare_model_flags(FlagSet& flags, ModelOptions& options) {
   declare_model_name(flags, options.model);
-  flags.precision({"--dtype"}, options.precision, "Arithmetic: auto, float32 or bfloat16");
+  flags.precision({"--dtype", "--precision"}, options.precision,
+                  "Arithmetic: auto, float32, bfloat16 or int8 (docs/numerics.md)");
   flags.integer({"--threads"}, options.threads, {.min = 0, .max = kMaxThreads},
                 "Worker threads; 0 = physical cores");
   flags.integer({"--context-length"}, options.context_length, {.min = 0},

@@ -3,6 +3,7 @@
 
 #include <mlx/array.h>
 
+#include <optional>
 #include <vector>
 
 #include "tessera/kernels/packed_matrix.h"
@@ -23,10 +24,13 @@ mlx::core::array quantized_matmul(const mlx::core::array& x, const tensor::Quant
 /// x [.., K], w [N, K]; returns [.., N] in the dtype of x. Throws InvalidArgument on a mismatch.
 mlx::core::array matmul_transposed(const mlx::core::array& x, const mlx::core::array& w);
 
-/// x w^T with a packed w: products and sums in float32, each stored value used as it is.
-/// x [.., K] of any floating type; returns [.., N] in the dtype of x. Differentiable in x.
+/// x w^T (+ residual) with a packed w: x rounded as w.runtime.products says, each stored value used as it
+/// is, sums in float32.
+/// x [.., K] of any floating type, residual [.., N]; returns [.., N] in the dtype of x.
+/// Differentiable in x and the residual; the rounding of x counts as the identity.
 /// Throws InvalidArgument on a mismatch.
-mlx::core::array packed_matmul(const mlx::core::array& x, const PackedMatrix& w);
+mlx::core::array packed_matmul(const mlx::core::array& x, const PackedMatrix& w,
+                               const std::optional<mlx::core::array>& residual = std::nullopt);
 
 /// The same x with several matrices of K columns, as one piece of work: threads are woken once.
 /// Returns one product per matrix. REQUIRES: at least one matrix; all were packed with the same pool.

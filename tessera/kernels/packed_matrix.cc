@@ -140,8 +140,8 @@ bool can_pack(const tensor::Weight& weight) {
          quantized.biases->dtype() == quantized.scales.dtype();
 }
 
-PackedMatrix pack(const tensor::Weight& weight, std::shared_ptr<base::ThreadPool> pool) {
-  TESSERA_CHECK(can_pack(weight));
+PackedMatrix pack(const tensor::Weight& weight, Runtime runtime) {
+  TESSERA_CHECK(can_pack(weight) && runtime.pool);
   const PackedLayout layout = layout_of(weight);
   const auto memory = std::make_shared<Mapping>(layout.bytes());
   const RowBytes row = row_bytes(layout);
@@ -158,13 +158,13 @@ PackedMatrix pack(const tensor::Weight& weight, std::shared_ptr<base::ThreadPool
   const std::byte* words = source(0);
   const std::byte* scales = source(1);
   const std::byte* biases = source(2);
-  for_each_row(layout, memory->bytes(), *pool, [&](std::size_t r, std::byte* tile, int lane) {
+  for_each_row(layout, memory->bytes(), *runtime.pool, [&](std::size_t r, std::byte* tile, int lane) {
     walk_row(layout, words + r * row.words, scales + r * row.scales, biases + r * row.scales, tile, lane,
              [](std::byte* to, const std::byte* from, std::size_t n) { std::memcpy(to, from, n); });
   });
   return {layout,
           tensor::external_array(memory->bytes(), {static_cast<int>(layout.bytes())}, mx::uint8, memory),
-          std::move(pool)};
+          std::move(runtime)};
 }
 
 tensor::Weight unpack(const PackedMatrix& matrix) {
@@ -180,7 +180,7 @@ tensor::Weight unpack(const PackedMatrix& matrix) {
   std::byte* w = bytes(words);
   std::byte* s = bytes(scales);
   std::byte* b = bytes(biases);
-  for_each_row(layout, matrix.data.data<std::byte>(), *matrix.pool,
+  for_each_row(layout, matrix.data.data<std::byte>(), *matrix.runtime.pool,
                [&](std::size_t r, const std::byte* tile, int lane) {
                  walk_row(
                      layout, w + r * row.words, s + r * row.scales, b + r * row.scales, tile, lane,

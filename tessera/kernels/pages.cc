@@ -17,8 +17,11 @@ mx::array write_pages(const PageShape& shape, std::shared_ptr<const PageTable> t
   const int length = k.ndim() == 4 ? k.shape(2) : 0;
   const mx::Shape k_shape{1, shape.n_kv_heads, length, shape.key_dim};
   const mx::Shape v_shape{1, shape.n_kv_heads, length, shape.value_dim};
-  if (length < 1 || k.shape() != k_shape || v.shape() != v_shape || k.dtype() != shape.dtype ||
-      v.dtype() != shape.dtype) {
+  const auto is_storable = [&](mx::Dtype dtype) {
+    return dtype == shape.dtype || (dtype == mx::float32 && shape.dtype == mx::bfloat16);
+  };
+  if (length < 1 || k.shape() != k_shape || v.shape() != v_shape || !is_storable(k.dtype()) ||
+      v.dtype() != k.dtype()) {
     base::fail_argument("[kernels.write_pages] k ", tensor::to_string(k.shape()), " ",
                         tensor::to_string(k.dtype()), ", v ", tensor::to_string(v.shape()), " ",
                         tensor::to_string(v.dtype()), "; expected ", tensor::to_string(k_shape), " and ",

@@ -8,8 +8,8 @@ namespace tessera::layers {
 
 namespace mx = mlx::core;
 
-Embedding::Embedding(tensor::Weight table, mx::Dtype dtype, std::shared_ptr<base::ThreadPool> pool)
-    : table_(make_matrix(std::move(table), std::move(pool), "layers.embedding")), dtype_(dtype) {}
+Embedding::Embedding(tensor::Weight table, mx::Dtype dtype, const kernels::Runtime& runtime)
+    : table_(make_matrix(std::move(table), runtime, "layers.embedding")), dtype_(dtype) {}
 
 mx::array Embedding::encode(const mx::array& ids) const {
   return std::visit([&](const auto& table) { return kernels::embedding_rows(ids, table, dtype_); }, table_);

@@ -3,8 +3,6 @@
 
 #include <mlx/array.h>
 
-#include <memory>
-
 #include "tessera/layers/matrix.h"
 
 namespace tessera::layers {
@@ -14,7 +12,7 @@ namespace tessera::layers {
 class Embedding {
  public:
   /// `dtype` is the dtype of encode()'s result. With a pool the table is packed for our kernels.
-  Embedding(tensor::Weight table, mlx::core::Dtype dtype, std::shared_ptr<base::ThreadPool> pool = nullptr);
+  Embedding(tensor::Weight table, mlx::core::Dtype dtype, const kernels::Runtime& runtime = {});
 
   /// ids [B, L] int32 -> rows [B, L, E]; of a quantized table only these rows are dequantized.
   mlx::core::array encode(const mlx::core::array& ids) const;

@@ -12,8 +12,8 @@ namespace tessera::layers {
 
 namespace mx = mlx::core;
 
-Linear::Linear(tensor::Weight weight, std::optional<mx::array> bias, std::shared_ptr<base::ThreadPool> pool)
-    : matrix_(make_matrix(std::move(weight), std::move(pool), "layers.linear")), bias_(std::move(bias)) {
+Linear::Linear(tensor::Weight weight, std::optional<mx::array> bias, const kernels::Runtime& runtime)
+    : matrix_(make_matrix(std::move(weight), runtime, "layers.linear")), bias_(std::move(bias)) {
   if (bias_ && bias_->shape() != mx::Shape{out_features()}) {
     base::fail_argument("[layers.linear] bias of shape ", tensor::to_string(bias_->shape()), "; expected [",
                         out_features(), "]");
@@ -24,7 +24,15 @@ mx::array Linear::add_bias(mx::array y) const {
   return bias_ ? mx::add(y, mx::astype(*bias_, y.dtype())) : y;
 }
 
-mx::array Linear::forward(const mx::array& x) const { return add_bias(multiply(x, matrix_)); }
+mx::array Linear::forward(const mx::array& x, const std::optional<mx::array>& residual) const {
+  return add_bias(multiply(x, matrix_, residual));
+}
+
+std::optional<kernels::Projection> Linear::projection() const {
+  const auto* packed = std::get_if<kernels::PackedMatrix>(&matrix_);
+  if (packed == nullptr) return std::nullopt;
+  return kernels::Projection{*packed, bias_};
+}
 
 std::vector<mx::array> Linear::forward_together(const mx::array& x,
                                                 const std::vector<const Linear*>& layers) {

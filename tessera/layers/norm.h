@@ -18,6 +18,9 @@ class RmsNorm {
   /// x [.., E] -> the same shape and dtype.
   mlx::core::array forward(const mlx::core::array& x) const { return kernels::rms_norm(x, weight_, eps_); }
 
+  const std::optional<mlx::core::array>& weight() const { return weight_; }
+  float eps() const { return eps_; }
+
  private:
   std::optional<mlx::core::array> weight_;
   float eps_;

@@ -36,6 +36,8 @@ class Rope {
     return kernels::rope(x, frequencies_, offset);
   }
 
+  const mlx::core::array& frequencies() const { return frequencies_; }
+
  private:
   mlx::core::array frequencies_;  // [dims / 2] float32, radians per position, evaluated
 };

@@ -15,6 +15,8 @@ namespace tessera::models {
 /// What a forward is for. Lives for the call only.
 struct ForwardContext {
   state::Phase phase = state::Phase::kDecode;
+  /// Runs a layer as separate operations where a fused kernel would fit: for tests.
+  bool is_composed = false;
   /// When this token can be triggered, a window forward evaluates after every layer and throws
   /// Error(kCancelled) between two of them; the caller rolls the state back.
   std::stop_token cancel = {};

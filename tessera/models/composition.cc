@@ -19,9 +19,19 @@ uint64_t mebibytes(uint64_t bytes) { return (bytes + (1 << 20) - 1) >> 20; }
 }  // namespace
 
 mx::Dtype compute_dtype(Precision precision) {
-  // MLX's CPU backend accumulates bfloat16 products in bfloat16 (several percent of error on a long
-  // dot product), so its default tier is float32 until our own kernels carry it (docs/adr/005).
+  // Between products the activations stay float32: our kernels round them on the way into a product, and
+  // MLX's CPU backend accumulates bfloat16 in bfloat16 (docs/adr/005).
   return precision == Precision::kBFloat16 ? mx::bfloat16 : mx::float32;
+}
+
+kernels::Products products_of(Precision precision) {
+  switch (precision) {
+    case Precision::kAuto: return kernels::Products::kBFloat16;
+    case Precision::kInt8: return kernels::Products::kInt8;
+    case Precision::kFloat32:
+    case Precision::kBFloat16: return kernels::Products::kFloat32;
+  }
+  return kernels::Products::kFloat32;
 }
 
 uint64_t kv_bytes_per_token(const artifacts::ModelConfig& config, mx::Dtype dtype) {
@@ -31,7 +41,10 @@ uint64_t kv_bytes_per_token(const artifacts::ModelConfig& config, mx::Dtype dtyp
 Composition plan(const artifacts::ModelConfig& config, const ModelOptions& options, uint64_t weight_bytes) {
   Composition result;
   result.dtype = compute_dtype(options.precision);
-  result.kv_dtype = result.dtype;
+  // Keys and values meet queries rounded to bfloat16, so they are stored as what is multiplied.
+  result.kv_dtype =
+      products_of(options.precision) == kernels::Products::kFloat32 ? result.dtype : mx::bfloat16;
+  result.products = products_of(options.precision);
   result.weight_bytes = weight_bytes;
   result.kv_bytes_per_token = kv_bytes_per_token(config, result.kv_dtype);
 
@@ -46,7 +59,9 @@ Composition plan(const artifacts::ModelConfig& config, const ModelOptions& optio
   }
   result.prefill_chunk_tokens =
       options.prefill_chunk_tokens > 0 ? static_cast<int>(options.prefill_chunk_tokens) : kCpuPrefillChunk;
-  result.page_tokens = static_cast<int>(std::min<int64_t>(result.page_tokens, result.context_length));
+  // Whole blocks of the attention kernel.
+  result.page_tokens =
+      static_cast<int>(std::min<int64_t>(result.page_tokens, (result.context_length + 15) / 16 * 16));
 
   const uint64_t needed =
       weight_bytes + static_cast<uint64_t>(result.page_tokens) * result.kv_bytes_per_token;

@@ -6,19 +6,21 @@
 #include <cstdint>
 
 #include "tessera/artifacts/model_config.h"
+#include "tessera/kernels/products.h"
 #include "tessera/options.h"
 
 namespace tessera::models {
 
 /// Immutable after plan().
 struct Composition {
-  mlx::core::Dtype dtype = mlx::core::float32;     // of activations and dense weights
-  mlx::core::Dtype kv_dtype = mlx::core::float32;  // of stored keys and values
-  int64_t context_length = 0;                      // positions a sequence may hold
-  int page_tokens = 128;                           // positions of a page
-  int prefill_chunk_tokens = 256;                  // prompt tokens per forward
-  uint64_t weight_bytes = 0;                       // estimate: weights in memory
-  uint64_t kv_bytes_per_token = 0;                 // all layers
+  mlx::core::Dtype dtype = mlx::core::float32;               // of activations and dense weights
+  mlx::core::Dtype kv_dtype = mlx::core::float32;            // of stored keys and values
+  kernels::Products products = kernels::Products::kFloat32;  // of our kernels
+  int64_t context_length = 0;                                // positions a sequence may hold
+  int page_tokens = 128;                                     // positions of a page
+  int prefill_chunk_tokens = 256;                            // prompt tokens per forward
+  uint64_t weight_bytes = 0;                                 // estimate: weights in memory
+  uint64_t kv_bytes_per_token = 0;                           // all layers
 };
 
 /// Resolves the options against the configuration and the machine, and refuses what cannot work:
@@ -32,5 +34,8 @@ uint64_t kv_bytes_per_token(const artifacts::ModelConfig& config, mlx::core::Dty
 
 /// The activation dtype that a precision means on this device (docs/numerics.md).
 mlx::core::Dtype compute_dtype(Precision precision);
+
+/// How our kernels multiply in a precision.
+kernels::Products products_of(Precision precision);
 
 }  // namespace tessera::models

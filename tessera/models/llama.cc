@@ -20,9 +20,7 @@ namespace {
 namespace mx = mlx::core;
 
 struct Block {
-  layers::RmsNorm input_norm;
   Attention attention;
-  layers::RmsNorm post_attention_norm;
   GatedMlp mlp;
 };
 
@@ -31,17 +29,18 @@ class Llama final : public CausalModel {
   Llama(Weights& weights, const artifacts::ModelConfig& config, const Composition& composition)
       : config_(config),
         composition_(composition),
-        threads_(weights.pool()),
+        runtime_(weights.runtime()),
         embedding_(weights.embedding("model.embed_tokens", config.vocab_size, config.hidden_size)),
         norm_(weights.rms_norm("model.norm", config.hidden_size, config.rms_norm_eps)) {
     const layers::Rope rope = make_rope(weights);
     for (int64_t i = 0; i < config.n_layers; ++i) {
       const std::string path = "model.layers." + std::to_string(i);
+      const auto norm = [&](const char* name) {
+        return weights.rms_norm(path + "." + name, config.hidden_size, config.rms_norm_eps);
+      };
       blocks_.push_back(Block{
-          weights.rms_norm(path + ".input_layernorm", config.hidden_size, config.rms_norm_eps),
-          Attention(weights, path + ".self_attn", config, rope),
-          weights.rms_norm(path + ".post_attention_layernorm", config.hidden_size, config.rms_norm_eps),
-          GatedMlp(weights, path + ".mlp", config),
+          Attention(weights, path + ".self_attn", config, norm("input_layernorm"), rope),
+          GatedMlp(weights, path + ".mlp", config, norm("post_attention_layernorm")),
       });
       // Old checkpoints repeat the rotation's frequencies in every layer.
       weights.ignore(path + ".self_attn.rotary_emb.inv_freq");
@@ -67,9 +66,8 @@ class Llama final : public CausalModel {
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       const Block& block = blocks_[i];
       context.between_layers(hidden);
-      hidden = mx::add(hidden, block.attention.forward(block.input_norm.forward(hidden),
-                                                       state.layer(static_cast<int>(i)), context.phase));
-      hidden = mx::add(hidden, block.mlp.forward(block.post_attention_norm.forward(hidden)));
+      hidden = block.attention.add_to(hidden, state.layer(static_cast<int>(i)), context);
+      hidden = block.mlp.add_to(hidden, context);
     }
     return norm_.forward(hidden);
   }
@@ -82,7 +80,7 @@ class Llama final : public CausalModel {
     auto row = std::make_shared<state::PageRow>(pool_);
     std::vector<std::unique_ptr<state::AttentionState>> layers;
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
-      layers.push_back(std::make_unique<state::PlainKvState>(row, static_cast<int>(i), threads_));
+      layers.push_back(std::make_unique<state::PlainKvState>(row, static_cast<int>(i), runtime_));
     }
     return state::SequenceState(std::move(row), std::move(layers));
   }
@@ -107,7 +105,7 @@ class Llama final : public CausalModel {
 
   artifacts::ModelConfig config_;
   Composition composition_;
-  std::shared_ptr<base::ThreadPool> threads_;
+  kernels::Runtime runtime_;
   layers::Embedding embedding_;
   std::vector<Block> blocks_;
   layers::RmsNorm norm_;

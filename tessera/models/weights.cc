@@ -32,11 +32,11 @@ layers::Linear Weights::linear(const std::string& path, int64_t in, int64_t out,
   tensor::Weight matrix = weight(path, out, in);
   std::optional<mx::array> bias;
   if (has_bias) bias = vector(path + ".bias", out, dtype_);
-  return layers::Linear(std::move(matrix), std::move(bias), pool_);
+  return layers::Linear(std::move(matrix), std::move(bias), runtime_);
 }
 
 layers::Embedding Weights::embedding(const std::string& path, int64_t vocab_size, int64_t hidden_size) {
-  return layers::Embedding(weight(path, vocab_size, hidden_size), dtype_, pool_);
+  return layers::Embedding(weight(path, vocab_size, hidden_size), dtype_, runtime_);
 }
 
 layers::RmsNorm Weights::rms_norm(const std::string& path, int64_t size, double eps) {

@@ -9,7 +9,6 @@
 #include <string>
 
 #include "tessera/artifacts/checkpoint.h"
-#include "tessera/base/thread_pool.h"
 #include "tessera/layers/embedding.h"
 #include "tessera/layers/linear.h"
 #include "tessera/layers/norm.h"
@@ -20,10 +19,10 @@ namespace tessera::models {
 /// check_all_used() can name a tensor that a model silently ignored.
 class Weights {
  public:
-  /// `pool` packs the matrices and runs our kernels.
+  /// `runtime` packs the matrices and runs our kernels.
   Weights(std::shared_ptr<const artifacts::Checkpoint> checkpoint, mlx::core::Dtype dtype,
-          std::shared_ptr<base::ThreadPool> pool)
-      : checkpoint_(std::move(checkpoint)), dtype_(dtype), pool_(std::move(pool)) {}
+          kernels::Runtime runtime)
+      : checkpoint_(std::move(checkpoint)), dtype_(dtype), runtime_(std::move(runtime)) {}
 
   /// `path`.weight as [out, in], with `path`.bias when `has_bias`.
   /// Throws InvalidArtifact naming the tensor when it is missing or has another shape.
@@ -38,7 +37,7 @@ class Weights {
   /// Throws InvalidArtifact naming the first tensor that nobody read.
   void check_all_used() const;
 
-  const std::shared_ptr<base::ThreadPool>& pool() const { return pool_; }
+  const kernels::Runtime& runtime() const { return runtime_; }
 
  private:
   tensor::Weight weight(const std::string& path, int64_t rows, int64_t columns);
@@ -46,7 +45,7 @@ class Weights {
 
   std::shared_ptr<const artifacts::Checkpoint> checkpoint_;
   mlx::core::Dtype dtype_;
-  std::shared_ptr<base::ThreadPool> pool_;
+  kernels::Runtime runtime_;
   std::set<std::string> used_;
 };
 

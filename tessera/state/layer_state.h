@@ -9,8 +9,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "tessera/kernels/fused_halves.h"
 
 namespace tessera::state {
 
@@ -52,6 +55,12 @@ class AttentionState {
   virtual std::unique_ptr<Read> append_decode(const mlx::core::array& k, const mlx::core::array& v) = 0;
   virtual std::unique_ptr<Read> append_window(const mlx::core::array& k, const mlx::core::array& v) = 0;
   virtual std::unique_ptr<Read> append_committed(const mlx::core::array& k, const mlx::core::array& v) = 0;
+
+  /// Room for `length` more tokens per row, for a kernel that writes keys and values and attends in one
+  /// piece (kernels/fused_halves.h); absent when only appends fit. What the kernel returns as its fence
+  /// goes to commit_slot() before anything else is asked of the state.
+  virtual std::optional<kernels::KvSlot> open_slot(int /*length*/) { return std::nullopt; }
+  virtual void commit_slot(const mlx::core::array& /*fence*/) {}
 
   /// Positions stored so far; the position of the next token.
   virtual int offset() const = 0;

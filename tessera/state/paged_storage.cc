@@ -1,5 +1,7 @@
 #include "tessera/state/paged_storage.h"
 
+#include <utility>
+
 #include "tessera/base/check.h"
 
 namespace tessera::state {
@@ -37,6 +39,11 @@ std::shared_ptr<const kernels::PageTable> PagedStorage::table() const {
 void PagedStorage::append(const mx::array& k, const mx::array& v) {
   const int count = k.ndim() == 4 ? k.shape(2) : 0;
   if (count < 1) base::fail_argument("[state.append] keys must be [B, Hkv, L, D] with L of at least 1");
+  prepare(count);
+  commit(kernels::write_pages(shape(), table(), length_, k, v, fence_));
+}
+
+void PagedStorage::prepare(int count) {
   const std::shared_ptr<Page> old_tail = tail_;
   row_->prepare(length_, count);
   if (old_tail) {
@@ -47,12 +54,16 @@ void PagedStorage::append(const mx::array& k, const mx::array& v) {
                                   length_ % page_tokens, fence_);
     }
   }
-  fence_ = kernels::write_pages(shape(), table(), length_, k, v, fence_);
-  length_ += count;
+  prepared_ = count;
+}
+
+void PagedStorage::commit(const mx::array& fence) {
+  fence_ = fence;
+  length_ += std::exchange(prepared_, 0);
   tail_ = partly_filled_page();
 }
 
-PagedStorage::View PagedStorage::view() const { return {shape(), table(), length_, fence_}; }
+kernels::PagedKeys PagedStorage::view() const { return {shape(), table(), length_, fence_}; }
 
 void PagedStorage::trim(int n) {
   if (n < 0 || n > length_) {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "tessera/kernels/pages.h"
+#include "tessera/kernels/attention.h"
 #include "tessera/state/page_pool.h"
 
 namespace tessera::state {
@@ -16,26 +16,19 @@ namespace tessera::state {
 /// an append; a partly filled page is copied once when another row shares it or after a trim into it.
 class PagedStorage {
  public:
-  /// A view of the first `length` positions as they are once `fence` has been evaluated.
-  struct View {
-    kernels::PageShape shape;
-    std::shared_ptr<const kernels::PageTable> table;
-    int length;
-    mlx::core::array fence;
-
-    /// Contiguous k [1, Hkv, length, D] and v [1, Hkv, length, Dv].
-    std::pair<mlx::core::array, mlx::core::array> gather() const {
-      return kernels::gather_pages(shape, table, 0, length, fence);
-    }
-  };
-
   /// `layer` is the layer's number in the row's pool. Starts at position `length` of the row.
   PagedStorage(std::shared_ptr<PageRow> row, int layer, int length = 0);
 
   /// Writes k and v behind what is stored.
   void append(const mlx::core::array& k, const mlx::core::array& v);
+  /// An append in two steps: makes `count` positions behind what is stored writable, then takes them as
+  /// written once `fence` has been evaluated. Between the two, table() covers them.
+  void prepare(int count);
+  void commit(const mlx::core::array& fence);
+  std::shared_ptr<const kernels::PageTable> table() const;
+
   /// Everything stored, the last append included.
-  View view() const;
+  kernels::PagedKeys view() const;
   /// Forgets the newest n positions. Throws InvalidArgument when there are fewer.
   void trim(int n);
   /// The same content over a clone of the row.
@@ -46,13 +39,13 @@ class PagedStorage {
   const mlx::core::array& fence() const { return fence_; }
 
  private:
-  std::shared_ptr<const kernels::PageTable> table() const;
   std::shared_ptr<const kernels::PageTable> single_page(const std::shared_ptr<Page>& page) const;
   std::shared_ptr<Page> partly_filled_page() const;
 
   std::shared_ptr<PageRow> row_;
   int layer_;
   int length_;
+  int prepared_ = 0;  // positions between prepare() and commit()
   mlx::core::array fence_;
   std::shared_ptr<Page> tail_;  // the page this layer has partly filled, absent at a page boundary
 

@@ -12,18 +12,17 @@ namespace mx = mlx::core;
 
 class PlainRead final : public Read {
  public:
-  PlainRead(PagedStorage::View view, tensor::Mask mask, std::shared_ptr<base::ThreadPool> pool)
-      : view_(std::move(view)), mask_(std::move(mask)), pool_(std::move(pool)) {}
+  PlainRead(kernels::PagedKeys keys, tensor::Mask mask, kernels::Runtime runtime)
+      : keys_(std::move(keys)), mask_(std::move(mask)), runtime_(std::move(runtime)) {}
 
   mx::array attend(const mx::array& q, float scale) const override {
-    const auto [k, v] = view_.gather();
-    return kernels::attention(q, k, v, scale, mask_, pool_);
+    return kernels::paged_attention(q, keys_, scale, mask_, runtime_);
   }
 
  private:
-  PagedStorage::View view_;
+  kernels::PagedKeys keys_;
   tensor::Mask mask_;
-  std::shared_ptr<base::ThreadPool> pool_;
+  kernels::Runtime runtime_;
 };
 
 }  // namespace
@@ -44,16 +43,29 @@ std::unique_ptr<Read> PlainKvState::append_decode(const mx::array& k, const mx::
     base::fail_argument("[state.append_decode] a decode step appends one position per row");
   }
   append(k, v);
-  return std::make_unique<PlainRead>(storage_.view(), tensor::Mask::none(), pool_);
+  return std::make_unique<PlainRead>(storage_.view(), tensor::Mask::none(), runtime_);
 }
 
 std::unique_ptr<Read> PlainKvState::append_window(const mx::array& k, const mx::array& v) {
   append(k, v);
-  return std::make_unique<PlainRead>(storage_.view(), tensor::Mask::causal(), pool_);
+  return std::make_unique<PlainRead>(storage_.view(), tensor::Mask::causal(), runtime_);
 }
 
 std::unique_ptr<Read> PlainKvState::append_committed(const mx::array& k, const mx::array& v) {
   return append_window(k, v);
+}
+
+std::optional<kernels::KvSlot> PlainKvState::open_slot(int length) {
+  require_usable();
+  if (!runtime_.pool || !storage_.shape().is_readable_in_place()) return std::nullopt;
+  is_poisoned_ = true;  // until the kernel's fence comes back
+  storage_.prepare(length);
+  return kernels::KvSlot{storage_.shape(), {{storage_.table(), storage_.length()}}, storage_.fence()};
+}
+
+void PlainKvState::commit_slot(const mx::array& fence) {
+  storage_.commit(fence);
+  is_poisoned_ = false;
 }
 
 void PlainKvState::trim(int n) {
@@ -63,7 +75,7 @@ void PlainKvState::trim(int n) {
 
 std::unique_ptr<AttentionState> PlainKvState::clone(std::shared_ptr<PageRow> row) const {
   require_usable();
-  return std::unique_ptr<AttentionState>(new PlainKvState(storage_.clone(std::move(row)), pool_));
+  return std::unique_ptr<AttentionState>(new PlainKvState(storage_.clone(std::move(row)), runtime_));
 }
 
 std::size_t PlainKvState::bytes_per_token() const {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/base/thread_pool.h"
+#include "tessera/kernels/products.h"
 #include "tessera/state/layer_state.h"
 #include "tessera/state/paged_storage.h"
 
@@ -16,13 +16,16 @@ namespace tessera::state {
 class PlainKvState final : public AttentionState {
  public:
   /// `layer` is this layer's number in the row's pool.
-  /// `pool` runs our attention kernel; without one the reference attends.
-  PlainKvState(std::shared_ptr<PageRow> row, int layer, std::shared_ptr<base::ThreadPool> pool = nullptr)
-      : storage_(std::move(row), layer), pool_(std::move(pool)) {}
+  /// `runtime` runs our attention kernel; without a pool the reference attends.
+  PlainKvState(std::shared_ptr<PageRow> row, int layer, kernels::Runtime runtime = {})
+      : storage_(std::move(row), layer), runtime_(std::move(runtime)) {}
 
   std::unique_ptr<Read> append_decode(const mlx::core::array& k, const mlx::core::array& v) override;
   std::unique_ptr<Read> append_window(const mlx::core::array& k, const mlx::core::array& v) override;
   std::unique_ptr<Read> append_committed(const mlx::core::array& k, const mlx::core::array& v) override;
+
+  std::optional<kernels::KvSlot> open_slot(int length) override;
+  void commit_slot(const mlx::core::array& fence) override;
 
   int offset() const override { return storage_.length(); }
   void trim(int n) override;
@@ -33,13 +36,13 @@ class PlainKvState final : public AttentionState {
   std::vector<mlx::core::array> pending() const override { return {storage_.fence()}; }
 
  private:
-  PlainKvState(PagedStorage storage, std::shared_ptr<base::ThreadPool> pool)
-      : storage_(std::move(storage)), pool_(std::move(pool)) {}
+  PlainKvState(PagedStorage storage, kernels::Runtime runtime)
+      : storage_(std::move(storage)), runtime_(std::move(runtime)) {}
   void append(const mlx::core::array& k, const mlx::core::array& v);
   void require_usable() const;
 
   PagedStorage storage_;
-  std::shared_ptr<base::ThreadPool> pool_;
+  kernels::Runtime runtime_;
   bool is_poisoned_ = false;
 };
 

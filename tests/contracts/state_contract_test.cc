@@ -16,7 +16,7 @@ test::StateCase plain(int kv_heads, int n_heads, int key_dim, int value_dim, mx:
                     .dtype = dtype},
           .n_heads = n_heads,
           .make = [pool](std::shared_ptr<state::PageRow> row) {
-            return std::make_unique<state::PlainKvState>(std::move(row), 0, pool);
+            return std::make_unique<state::PlainKvState>(std::move(row), 0, kernels::Runtime{pool});
           }};
 }
 

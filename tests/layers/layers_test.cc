@@ -39,11 +39,11 @@ TEST(Linear, PacksItsWeightWithAPool) {
   const tensor::QuantizedTensor w = quantized(4, 32);
   const mx::array bias = normal({40}, 1);
   const mx::array x = normal({2, 3, 256}, 2);
-  const layers::Linear packed(w, bias, pool);
+  const layers::Linear packed(w, bias, {pool});
   EXPECT_EQ(packed.out_features(), 40);
   EXPECT_TRUE(close(packed.forward(x), layers::Linear(w, bias).forward(x), kFloat32));
   const mx::array token_ids = mx::array({3, 0, 39, 3}, {1, 4}, mx::int32);
-  const layers::Embedding embedding(w, mx::float32, pool);
+  const layers::Embedding embedding(w, mx::float32, {pool});
   EXPECT_TRUE(close(embedding.encode(token_ids), layers::Embedding(w, mx::float32).encode(token_ids), 1e-6));
   EXPECT_TRUE(close(embedding.as_linear(x), layers::Embedding(w, mx::float32).as_linear(x), kFloat32));
 }

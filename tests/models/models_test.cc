@@ -170,7 +170,14 @@ TEST(Plan, ResolvesDefaultsAndOptions) {
   const models::Composition defaults = models::plan(small_config(), {}, 0);
   EXPECT_EQ(defaults.context_length, 1024);
   EXPECT_EQ(defaults.dtype, mlx::core::float32);
-  EXPECT_EQ(defaults.kv_bytes_per_token, 2U * 2 * 2 * 16 * 4);
+  EXPECT_EQ(defaults.products, kernels::Products::kBFloat16);
+  EXPECT_EQ(defaults.kv_bytes_per_token, 2U * 2 * 2 * 16 * 2);
+  const models::Composition exact = models::plan(small_config(), {.precision = Precision::kFloat32}, 0);
+  EXPECT_EQ(exact.products, kernels::Products::kFloat32);
+  EXPECT_EQ(exact.kv_bytes_per_token, 2U * 2 * 2 * 16 * 4);
+  EXPECT_EQ(models::plan(small_config(), {.precision = Precision::kInt8}, 0).products,
+            kernels::Products::kInt8);
+  EXPECT_EQ(models::plan(small_config(), {.context_length = 50}, 0).page_tokens, 64);
   const models::Composition chosen =
       models::plan(small_config(),
                    {.precision = Precision::kBFloat16, .context_length = 64, .prefill_chunk_tokens = 5}, 0);

@@ -91,6 +91,20 @@ TEST_P(FixtureModels, DecodeAndChunksEqualOneForward) {
   }
 }
 
+TEST_P(FixtureModels, ComposedOperationsEqualFusedHalves) {
+  const std::vector<int32_t> tokens = test::ids(golden_.at("input_ids"));
+  state::SequenceState fused = model_->new_state(), composed = model_->new_state();
+  const auto forward = [&](state::SequenceState& state, std::span<const int32_t> part, bool is_composed) {
+    const auto phase = part.size() == 1 ? state::Phase::kDecode : state::Phase::kWindow;
+    const mx::array input(part.data(), {1, static_cast<int>(part.size())}, mx::int32);
+    return model_->forward_hidden(input, state, {.phase = phase, .is_composed = is_composed});
+  };
+  const std::span<const int32_t> all(tokens);
+  for (const auto part : {all.first(4), all.subspan(4, 1), all.subspan(5, 1), all.subspan(6)}) {
+    EXPECT_TRUE(close(forward(fused, part, false), forward(composed, part, true), kLogits)) << part.size();
+  }
+}
+
 TEST_P(FixtureModels, GreedyTokensEqualTheGoldens) {
   const std::vector<int32_t> expected = test::ids(golden_.at("greedy_hf"));
   const std::vector<float> gaps = test::values(golden_.at("greedy_gap_hf"));
@@ -118,13 +132,35 @@ TEST(Prefill, DoesNotDependOnTheChunk) {
   const std::vector<int32_t> tokens = test::ids(golden.at("input_ids"));
   std::optional<mx::array> expected;
   for (const int chunk : {0, 1, 7, 31}) {
-    execution::Sequence sequence(
-        models::load_model({.model = test::fixture("llama-tiny-tied"), .prefill_chunk_tokens = chunk}));
+    execution::Sequence sequence(models::load_model({.model = test::fixture("llama-tiny-tied"),
+                                                     .precision = Precision::kFloat32,
+                                                     .prefill_chunk_tokens = chunk}));
     const std::vector<float> logits = sequence.prefill(tokens, {});
     const mx::array actual(logits.data(), {static_cast<int>(logits.size())}, mx::float32);
     if (!expected) expected = actual;
     EXPECT_TRUE(close(actual, *expected, 1e-5)) << chunk;  // other chunks sum in other orders
   }
+}
+
+/// The last position's logits of a tiny model in a precision, next to float32's from the golden.
+double error_of(Precision precision) {
+  const auto golden = test::load_fixture("llama-tiny-4bit/golden.safetensors");
+  execution::Sequence sequence(
+      models::load_model({.model = test::fixture("llama-tiny-4bit"), .precision = precision}));
+  const std::vector<float> logits = sequence.prefill(test::ids(golden.at("input_ids")), {});
+  const mx::array& all = golden.at("logits_hf");
+  const mx::array expected = mx::reshape(mx::take(all, mx::array(all.shape(0) - 1), 0), {1, 384});
+  return test::relative_error(mx::array(logits.data(), {1, 384}, mx::float32), expected);
+}
+
+TEST(Precision, EachTierIsAsFarFromFloat32AsItsRounding) {
+  EXPECT_LT(error_of(Precision::kFloat32), kLogits);
+  // Activations rounded to 2^-9, some ten times on the way: a fraction of a percent, and not nothing.
+  EXPECT_LT(error_of(Precision::kAuto), 1e-2);
+  EXPECT_GT(error_of(Precision::kAuto), kLogits);
+  // To 1/254 of a group's largest.
+  EXPECT_LT(error_of(Precision::kInt8), 5e-2);
+  EXPECT_GT(error_of(Precision::kInt8), error_of(Precision::kAuto));
 }
 
 TEST(Precision, Bfloat16FollowsFloat32) {

@@ -125,7 +125,8 @@ std::vector<std::string> spellings() {
 // A value for every flag, different from its default. "" marks a flag without a value. ---------------
 // clang-format off
 const std::map<std::string, std::string> kValues = {
-    {"--model", "other"},           {"--dtype", "float32"},         {"--threads", "3"},
+    {"--model", "other"},           {"--dtype", "float32"},
+    {"--precision", "int8"},         {"--threads", "3"},
     {"--context-length", "99"},     {"--prefill-chunk-tokens", "7"}, {"--prefill-step-size", "7"},
     {"--temperature", "0.5"},       {"--temp", "0.5"},              {"--top-p", "0.5"},
     {"--top-k", "5"},               {"--min-p", "0.5"},             {"--xtc-probability", "0.5"},

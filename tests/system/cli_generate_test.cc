@@ -154,6 +154,7 @@ TEST(CliGenerate, LoadingFlagsLeaveTheTextAlone) {
   EXPECT_EQ(text_of(run_cli(generate({"--dtype", "float32", "--threads", "1"}))), text);
   EXPECT_EQ(text_of(run_cli(generate({"--dtype", "float32", "--prefill-step-size", "3"}))), text);
   EXPECT_EQ(run_cli(generate({"--dtype", "bfloat16"})).status, 0);
+  EXPECT_EQ(run_cli(generate({"--precision", "int8"})).status, 0);
 }
 
 TEST(CliGenerate, StatisticsGoToStandardError) {

@@ -1,138 +1,86 @@
-// The attention primitive: pieces of work per KV head.
+// The attention primitives: over arrays of keys and values, and over pages in place.
 #include "tessera/kernels/cpu/attention.h"
 
 #include <mlx/ops.h>
+#include <mlx/transforms.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <vector>
 
-#include "tessera/kernels/cpu/attention_task.h"
+#include "tessera/kernels/cpu/attention_run.h"
+#include "tessera/kernels/cpu/operand.h"
+#include "tessera/kernels/cpu/pages.h"
 #include "tessera/kernels/cpu/primitive.h"
-#include "tessera/kernels/cpu/targets.h"
+#include "tessera/kernels/reference/attention.h"
 
 namespace tessera::kernels::cpu {
 namespace {
 
 namespace mx = mlx::core;
 
-// Queries of one piece in a window: enough to pay for transposing the keys, few enough to spread.
-constexpr int kQueryBlock = 32;
-// Keys of one piece in decode. Fixed, so that sums do not depend on the number of threads.
-constexpr int kKeyBlock = 512;
+/// [.., H, L, D] float32 with elements side by side, and where its heads and tokens are.
+struct HeadRows {
+  const float* data;
+  std::size_t batch_stride, head_stride, token_stride;
 
-/// Everything the stream's thread needs.
-struct Work {
-  const float *q, *k, *v;
-  float* out;
-  int batch, heads, kv_heads, length, stored, key_dim, value_dim;
-  float scale;
-  bool is_causal;
-  std::shared_ptr<base::ThreadPool> pool;
+  const float* row(int batch) const { return data + static_cast<std::size_t>(batch) * batch_stride; }
+};
 
-  int rep() const { return heads / kv_heads; }
-  /// The task of row and KV head number `index`, over all queries and keys.
-  AttentionTask task(int index) const {
-    const auto at = static_cast<std::size_t>(index);
-    const auto kv_tokens = at * static_cast<std::size_t>(stored);
-    const auto queries = at * static_cast<std::size_t>(rep() * length);
-    return {.q = q + queries * static_cast<std::size_t>(key_dim),
-            .k = k + kv_tokens * static_cast<std::size_t>(key_dim),
-            .v = v + kv_tokens * static_cast<std::size_t>(value_dim),
-            .rep = rep(),
-            .length = length,
-            .stored = stored,
-            .key_dim = key_dim,
-            .value_dim = value_dim,
-            .scale = scale,
-            .is_causal = is_causal,
-            .begin = 0,
-            .end = length,
-            .first_key = 0,
-            .last_key = stored,
-            .out = nullptr,
-            .stats = nullptr,
-            .scratch = nullptr};
+/// Reads x in place when its elements are side by side, else from a row-major copy.
+class Heads {
+ public:
+  explicit Heads(const mx::array& x)
+      : copy_(x), is_in_place_(x.strides(3) == 1 || x.shape(3) == 1), data_(x.data<float>()) {
+    for (int axis = 0; axis < 3; ++axis) {
+      // A broadcast axis of length 1 may have any stride.
+      strides_[axis] = x.shape(axis) == 1 ? 0 : static_cast<std::size_t>(x.strides(axis));
+      shape_[axis] = static_cast<std::size_t>(x.shape(axis));
+    }
+    dim_ = static_cast<std::size_t>(x.shape(3));
   }
-  float* out_of(int index) const {
-    return out + static_cast<std::size_t>(index) * static_cast<std::size_t>(rep() * length * value_dim);
+
+  HeadRows get(std::vector<float>& storage) const {
+    if (is_in_place_) return {data_, strides_[0], strides_[1], strides_[2]};
+    return {copy_.get(storage), shape_[1] * shape_[2] * dim_, shape_[2] * dim_, dim_};
+  }
+
+ private:
+  RowMajor copy_;
+  bool is_in_place_;
+  const float* data_;
+  std::size_t strides_[3], shape_[3], dim_;
+};
+
+/// Output [B, H, L, Dv] whose memory is [B, L, H, Dv], so that merging the heads copies nothing.
+struct MergedHeads {
+  float* data;
+  std::size_t batch_stride, head_stride, token_stride;
+
+  MergedHeads(mx::array& out) : data(nullptr) {
+    const auto heads = static_cast<std::size_t>(out.shape(1));
+    head_stride = static_cast<std::size_t>(out.shape(3));
+    token_stride = heads * head_stride;
+    batch_stride = static_cast<std::size_t>(out.shape(2)) * token_stride;
+    const bool is_row_major = out.shape(1) == 1 || out.shape(2) == 1;
+    out.set_data(mx::allocator::malloc(out.nbytes()), out.size(),
+                 {static_cast<int64_t>(batch_stride), static_cast<int64_t>(head_stride),
+                  static_cast<int64_t>(token_stride), 1},
+                 {.contiguous = true, .row_contiguous = is_row_major, .col_contiguous = out.size() <= 1});
+    data = out.data<float>();
   }
 };
 
-/// Blocks of queries; each writes its own part of the output.
-void run_window(const Work& work) {
-  const int blocks = (work.length + kQueryBlock - 1) / kQueryBlock;
-  const auto dim = static_cast<std::size_t>(work.value_dim);
-  work.pool->run(work.batch * work.kv_heads * blocks, [&](int piece) {
-    // The last block sees the most keys. Tasks are taken from the highest number down, so it goes first
-    // and no thread is left with it at the end.
-    const int block = piece % blocks;
-    AttentionTask task = work.task(piece / blocks);
-    task.begin = block * kQueryBlock;
-    task.end = std::min(work.length, task.begin + kQueryBlock);
-    const auto queries = static_cast<std::size_t>(task.end - task.begin);
-    std::vector<float> rows(static_cast<std::size_t>(task.rep) * queries * dim);
-    task.out = rows.data();
-    std::vector<float> scratch(attention_scratch_floats(task));
-    task.scratch = scratch.data();
-    target().attention(task);
-    for (int head = 0; head < task.rep; ++head) {
-      const auto row = static_cast<std::size_t>(head * work.length + task.begin);
-      std::copy_n(rows.data() + static_cast<std::size_t>(head) * queries * dim, queries * dim,
-                  work.out_of(piece / blocks) + row * dim);
-    }
-  });
-}
-
-/// Blocks of keys for few queries; the partial results are merged in order.
-void run_decode(const Work& work) {
-  const int blocks = (work.stored + kKeyBlock - 1) / kKeyBlock;
-  const auto rows = static_cast<std::size_t>(work.rep() * work.length);
-  const auto dim = static_cast<std::size_t>(work.value_dim);
-  const int heads = work.batch * work.kv_heads;
-  std::vector<float> partial(static_cast<std::size_t>(heads * blocks) * rows * dim);
-  std::vector<float> stats(static_cast<std::size_t>(heads * blocks) * rows * 2);
-  work.pool->run(heads * blocks, [&](int piece) {
-    AttentionTask task = work.task(piece / blocks);
-    task.first_key = piece % blocks * kKeyBlock;
-    task.last_key = std::min(work.stored, task.first_key + kKeyBlock);
-    task.out = partial.data() + static_cast<std::size_t>(piece) * rows * dim;
-    task.stats = stats.data() + static_cast<std::size_t>(piece) * rows * 2;
-    std::vector<float> scratch(attention_scratch_floats(task));
-    task.scratch = scratch.data();
-    target().attention(task);
-  });
-  for (int head = 0; head < heads; ++head) {
-    for (std::size_t row = 0; row < rows; ++row) {
-      float* out = work.out_of(head) + row * dim;
-      const auto part = [&](int block) {
-        return static_cast<std::size_t>(head * blocks + block) * rows + row;
-      };
-      float largest = stats[2 * part(0)];
-      for (int block = 1; block < blocks; ++block) largest = std::max(largest, stats[2 * part(block)]);
-      float sum = 0.0F;
-      std::fill_n(out, dim, 0.0F);
-      for (int block = 0; block < blocks; ++block) {
-        const float factor = std::exp(stats[2 * part(block)] - largest);
-        sum += factor * stats[2 * part(block) + 1];
-        const float* from = partial.data() + part(block) * dim;
-        for (std::size_t d = 0; d < dim; ++d) out[d] += factor * from[d];
-      }
-      for (std::size_t d = 0; d < dim; ++d) out[d] /= sum;
-    }
-  }
-}
-
 class Attention final : public CpuPrimitive {
  public:
-  Attention(mx::Stream stream, float scale, bool is_causal, std::shared_ptr<base::ThreadPool> pool)
-      : CpuPrimitive(stream), scale_(scale), is_causal_(is_causal), pool_(std::move(pool)) {}
+  Attention(mx::Stream stream, float scale, bool is_causal, Runtime runtime)
+      : CpuPrimitive(stream), scale_(scale), is_causal_(is_causal), runtime_(std::move(runtime)) {}
   const char* name() const override { return "tessera::Attention"; }
 
   bool is_equivalent(const mx::Primitive& other) const override {
     const auto& same = static_cast<const Attention&>(other);
-    return scale_ == same.scale_ && is_causal_ == same.is_causal_;
+    return scale_ == same.scale_ && is_causal_ == same.is_causal_ &&
+           runtime_.products == same.runtime_.products;
   }
 
   std::vector<mx::Shape> output_shapes(const std::vector<mx::array>& inputs) override {
@@ -142,60 +90,144 @@ class Attention final : public CpuPrimitive {
   }
 
   void eval_cpu(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs) override {
-    allocate(outputs[0]);
     const mx::array& q = inputs[0];
     const mx::array& k = inputs[1];
     const mx::array& v = inputs[2];
-    Work work{.q = nullptr,
-              .k = nullptr,
-              .v = nullptr,
-              .out = outputs[0].data<float>(),
-              .batch = q.shape(0),
-              .heads = q.shape(1),
-              .kv_heads = k.shape(1),
-              .length = q.shape(2),
-              .stored = k.shape(2),
-              .key_dim = q.shape(3),
-              .value_dim = v.shape(3),
-              .scale = scale_,
-              .is_causal = is_causal_,
-              .pool = pool_};
+    const int stored = k.shape(2);
+    const bool is_rounded = runtime_.products != Products::kFloat32 && k.shape(3) % 2 == 0;
+    const PageShape shape{.page_tokens = (stored + 15) / 16 * 16,
+                          .n_kv_heads = k.shape(1),
+                          .key_dim = k.shape(3),
+                          .value_dim = v.shape(3),
+                          .dtype = is_rounded ? mx::bfloat16 : mx::float32};
+    const MergedHeads out(outputs[0]);
+    const bool has_mask = inputs.size() > 3;
+    const mx::Shape mask_shape = has_mask ? inputs[3].shape() : mx::Shape{};
     auto& encoder = mx::cpu::get_command_encoder(stream());
-    encoder.dispatch([work, q = RowMajor(q), k = RowMajor(k), v = RowMajor(v)]() mutable {
-      std::vector<float> queries, keys, values;
-      work.q = q.get(queries);
-      work.k = k.get(keys);
-      work.v = v.get(values);
-      if (work.length == 1)
-        run_decode(work);
-      else
-        run_window(work);
+    encoder.dispatch([shape, out, stored, batch = q.shape(0), heads = q.shape(1), length = q.shape(2),
+                      mask_shape, scale = scale_, is_causal = is_causal_, pool = runtime_.pool, q = Heads(q),
+                      k = Heads(k), v = Heads(v), mask = RowMajor(has_mask ? inputs[3] : inputs[0])]() {
+      std::vector<float> q_storage, k_storage, v_storage, mask_storage;
+      const HeadRows queries = q.get(q_storage), keys = k.get(k_storage), values = v.get(v_storage);
+      const float* additive = mask_shape.empty() ? nullptr : mask.get(mask_storage);
+      const Scratch memory(shape.page_bytes() * static_cast<std::size_t>(batch));
+      std::vector<PageTable> tables(static_cast<std::size_t>(batch));
+      pool->run(batch, [&](int b) {
+        PageTable& table = tables[static_cast<std::size_t>(b)];
+        table.pages = {memory.data() + static_cast<std::size_t>(b) * shape.page_bytes()};
+        write_positions(shape, table, 0, stored, keys.row(b), keys.head_stride, keys.token_stride,
+                        values.row(b), values.head_stride, values.token_stride);
+      });
+      AttentionRun run{
+          .shape = shape, .n_heads = heads, .scale = scale, .is_causal = is_causal, .window = 0, .rows = {}};
+      for (int b = 0; b < batch; ++b) {
+        AttentionRow row{.table = &tables[static_cast<std::size_t>(b)],
+                         .stored = stored,
+                         .length = length,
+                         .q = queries.row(b),
+                         .q_head_stride = queries.head_stride,
+                         .q_query_stride = queries.token_stride,
+                         .out = out.data + static_cast<std::size_t>(b) * out.batch_stride,
+                         .out_head_stride = out.head_stride,
+                         .out_query_stride = out.token_stride};
+        if (additive != nullptr) {
+          row.mask_query_stride = static_cast<std::size_t>(stored);
+          const std::size_t head = static_cast<std::size_t>(length) * static_cast<std::size_t>(stored);
+          row.mask_head_stride = mask_shape[1] == 1 ? 0 : head;
+          const std::size_t each = head * static_cast<std::size_t>(mask_shape[1]);
+          row.mask = additive + (mask_shape[0] == 1 ? 0 : static_cast<std::size_t>(b) * each);
+        }
+        run.rows.push_back(row);
+      }
+      run_attention(run, *pool);
     });
+  }
+
+  std::vector<mx::array> vjp(const std::vector<mx::array>& primals, const std::vector<mx::array>& cotangents,
+                             const std::vector<int>& argnums, const std::vector<mx::array>&) override {
+    const auto reference = [scale = scale_, is_causal = is_causal_](const std::vector<mx::array>& in) {
+      const tensor::Mask mask = in.size() > 3 ? tensor::Mask::of(in[3])
+                                : is_causal   ? tensor::Mask::causal()
+                                              : tensor::Mask::none();
+      return std::vector{reference::attention(in[0], in[1], in[2], scale, mask)};
+    };
+    return select(mx::vjp(reference, primals, cotangents).second, argnums);
   }
 
  private:
   float scale_;
   bool is_causal_;
+  Runtime runtime_;
+};
+
+class PagedAttention final : public CpuPrimitive {
+ public:
+  PagedAttention(mx::Stream stream, PagedKeys keys, float scale, bool is_causal,
+                 std::shared_ptr<base::ThreadPool> pool)
+      : CpuPrimitive(stream),
+        keys_(std::move(keys)),
+        scale_(scale),
+        is_causal_(is_causal),
+        pool_(std::move(pool)) {}
+  const char* name() const override { return "tessera::PagedAttention"; }
+
+  void eval_cpu(const std::vector<mx::array>& inputs, std::vector<mx::array>& outputs) override {
+    const MergedHeads out(outputs[0]);
+    const mx::array& q = inputs[0];
+    auto& encoder = mx::cpu::get_command_encoder(stream());
+    encoder.dispatch([out, shape = keys_.shape, table = keys_.table, stored = keys_.length,
+                      window = keys_.window, heads = q.shape(1), length = q.shape(2), scale = scale_,
+                      is_causal = is_causal_, pool = pool_, q = Heads(q)]() {
+      std::vector<float> storage;
+      const HeadRows queries = q.get(storage);
+      AttentionRun run{.shape = shape,
+                       .n_heads = heads,
+                       .scale = scale,
+                       .is_causal = is_causal,
+                       .window = window,
+                       .rows = {{.table = table.get(),
+                                 .stored = stored,
+                                 .length = length,
+                                 .q = queries.row(0),
+                                 .q_head_stride = queries.head_stride,
+                                 .q_query_stride = queries.token_stride,
+                                 .out = out.data,
+                                 .out_head_stride = out.head_stride,
+                                 .out_query_stride = out.token_stride}}};
+      run_attention(run, *pool);
+    });
+  }
+
+ private:
+  PagedKeys keys_;
+  float scale_;
+  bool is_causal_;
   std::shared_ptr<base::ThreadPool> pool_;
 };
 
+mx::array as_float32(const mx::array& x) { return mx::astype(x, mx::float32); }
+
+mx::Stream stream() { return mx::default_stream(mx::Device::cpu); }
+
 }  // namespace
 
-std::size_t attention_scratch_floats(const AttentionTask& task) {
-  // A transposed tile of keys, and maximum and sum of each row.
-  return static_cast<std::size_t>(kAttentionTile) * static_cast<std::size_t>(task.key_dim) +
-         2 * static_cast<std::size_t>(task.rep) * static_cast<std::size_t>(task.end - task.begin);
-}
-
 mx::array attention(const mx::array& q, const mx::array& k, const mx::array& v, float scale, bool is_causal,
-                    std::shared_ptr<base::ThreadPool> pool) {
-  const auto ready = [](const mx::array& x) { return mx::astype(x, mx::float32); };
+                    const std::optional<mx::array>& mask, const Runtime& runtime) {
   mx::Shape shape = q.shape();
   shape[3] = v.shape(3);
-  return mx::array(
-      std::move(shape), mx::float32,
-      std::make_shared<Attention>(mx::default_stream(mx::Device::cpu), scale, is_causal, std::move(pool)),
-      {ready(q), ready(k), ready(v)});
+  std::vector<mx::array> inputs{as_float32(q), as_float32(k), as_float32(v)};
+  if (mask) inputs.push_back(*mask);
+  return mx::array(std::move(shape), mx::float32,
+                   std::make_shared<Attention>(stream(), scale, is_causal, runtime), std::move(inputs));
+}
+
+mx::array paged_attention(const mx::array& q, const PagedKeys& keys, float scale, bool is_causal,
+                          std::shared_ptr<base::ThreadPool> pool) {
+  mx::Shape shape = q.shape();
+  shape[3] = keys.shape.value_dim;
+  return mx::array(std::move(shape), mx::float32,
+                   std::make_shared<PagedAttention>(stream(), keys, scale, is_causal, std::move(pool)),
+                   {as_float32(q), keys.fence});
 }
 
 }  // namespace tessera::kernels::cpu

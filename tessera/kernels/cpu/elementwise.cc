@@ -94,27 +94,21 @@ struct RopeWork {
 /// Cosines and sines of a token are computed once for all rows and heads.
 void rotate(const RopeWork& work) {
   std::vector<float> cosines(static_cast<std::size_t>(work.half)), sines(cosines);
+  std::vector<float> copy(work.element_stride == 1 ? 0 : static_cast<std::size_t>(work.dim));
   for (int token = 0; token < work.length; ++token) {
-    for (int i = 0; i < work.half; ++i) {
-      const float angle = static_cast<float>(work.offset + token) * work.frequencies[i];
-      cosines[static_cast<std::size_t>(i)] = std::cos(angle);
-      sines[static_cast<std::size_t>(i)] = std::sin(angle);
-    }
+    target().rope_angles(static_cast<float>(work.offset + token), work.frequencies, work.half, cosines.data(),
+                         sines.data());
     for (int row = 0; row < work.batch * work.heads; ++row) {
       const float* x = work.x + row / work.heads * work.batch_stride + row % work.heads * work.head_stride +
                        token * work.token_stride;
-      float* out = work.out + (static_cast<std::size_t>(row) * static_cast<std::size_t>(work.length) +
-                               static_cast<std::size_t>(token)) *
-                                  static_cast<std::size_t>(work.dim);
-      for (int i = 0; i < work.half; ++i) {
-        const float a = x[i * work.element_stride];
-        const float b = x[(i + work.half) * work.element_stride];
-        const float c = cosines[static_cast<std::size_t>(i)];
-        const float s = sines[static_cast<std::size_t>(i)];
-        out[i] = a * c - b * s;
-        out[i + work.half] = a * s + b * c;
+      if (!copy.empty()) {
+        for (int i = 0; i < work.dim; ++i) copy[static_cast<std::size_t>(i)] = x[i * work.element_stride];
+        x = copy.data();
       }
-      for (int i = 2 * work.half; i < work.dim; ++i) out[i] = x[i * work.element_stride];
+      target().rotate(x, cosines.data(), sines.data(), work.half, work.dim,
+                      work.out + (static_cast<std::size_t>(row) * static_cast<std::size_t>(work.length) +
+                                  static_cast<std::size_t>(token)) *
+                                     static_cast<std::size_t>(work.dim));
     }
   }
 }

@@ -15,10 +15,14 @@ inline Floats from_bfloat16(Halves bits) {
 /// IEEE half to float in integer arithmetic: the exponent is rebased by a multiplication, which also
 /// normalizes subnormal halves; infinities and NaN keep their exponent.
 inline Floats from_float16(Halves bits) {
+#if defined(__AVX512F__)
+  return (Floats)_mm512_cvtph_ps((__m256i)bits);
+#else
   const Words wide = __builtin_convertvector(bits, Words);
   const Floats magnitude = bit_cast<Floats>((wide & 0x7fff) << 13) * broadcast(0x1p112F);
   const Words special = (wide & 0x7c00) == 0x7c00 ? Words{} + 0x7f800000U : Words{};
   return bit_cast<Floats>(bit_cast<Words>(magnitude) | special | ((wide & 0x8000) << 16));
+#endif
 }
 
 /// Sixteen neighbouring values of a stored type.
@@ -50,11 +54,12 @@ inline void for_each_code(const std::byte* words, const Visit& visit) {
   }
 }
 
-/// Adds tile . x to sums[0 .. kRows) of a quantized matrix; rows of x are `stride` apart.
+/// tile . x for kRows rows of x of a quantized matrix.
 template <int kBits, int kRows>
-void multiply_tile(const PackedLayout& layout, const std::byte* tile, const float* x, const float* x_sums,
-                   Floats* sums) {
+void multiply_tile(const PackedLayout& layout, const std::byte* tile, const Operand& operand, Floats* sums) {
   const auto stride = static_cast<std::size_t>(layout.columns);
+  const float* x = reinterpret_cast<const float*>(operand.values);
+  const float* x_sums = operand.sums;
   const auto groups = static_cast<std::size_t>(layout.groups());
   Floats scaled[kRows] = {};
   Floats shifted[kRows] = {};
@@ -131,15 +136,26 @@ void multiply_dense_row(const PackedLayout& layout, const std::byte* tile, const
   sums[0] = (result[0] + result[1]) + (result[2] + result[3]);
 }
 
-void store_tile(const PackedMatmulTask& task, int tile, int row, const Floats& sums) {
+void store_tile(const PackedMatmulTask& task, int tile, int row, Floats sums) {
   const int first = tile * kLanes;
   const int left = task.layout.rows - first;
-  const int count = left < kLanes ? left : kLanes;
-  std::memcpy(task.y + static_cast<std::size_t>(row) * static_cast<std::size_t>(task.layout.rows) + first,
-              &sums, static_cast<std::size_t>(count) * sizeof(float));
+  const std::size_t at = static_cast<std::size_t>(row) * static_cast<std::size_t>(task.layout.rows) +
+                         static_cast<std::size_t>(first);
+  if (left >= kLanes) {
+    if (task.bias != nullptr) sums += load<Floats>(task.bias + first);
+    if (task.residual != nullptr) sums += load<Floats>(task.residual + at);
+    store(task.y + at, sums);
+    return;
+  }
+  for (int lane = 0; lane < left; ++lane) {
+    float value = sums[lane];
+    if (task.bias != nullptr) value += task.bias[first + lane];
+    if (task.residual != nullptr) value += task.residual[at + static_cast<std::size_t>(lane)];
+    task.y[at + static_cast<std::size_t>(lane)] = value;
+  }
 }
 
-using MultiplyTile = void (*)(const PackedLayout&, const std::byte*, const float*, const float*, Floats*);
+using MultiplyTile = void (*)(const PackedLayout&, const std::byte*, const Operand&, Floats*);
 using DecodeTile = void (*)(const PackedLayout&, const std::byte*, float*);
 
 // Rows that share a decoded value in a register: as many sums as the target has registers to spare.
@@ -182,13 +198,11 @@ DecodeTile decode_for(int bits) {
 template <int kRows>
 void run_rows(const PackedMatmulTask& task, int first) {
   const MultiplyTile multiply = multiply_for<kRows>(task.layout.bits);
-  const float* x = task.x + static_cast<std::size_t>(first) * static_cast<std::size_t>(task.layout.columns);
-  const float* x_sums =
-      task.x_sums + static_cast<std::size_t>(first) * static_cast<std::size_t>(task.layout.groups());
+  const Operand x =
+      task.x.from_row(static_cast<std::size_t>(first), static_cast<std::size_t>(task.layout.groups()));
   Floats sums[kRows];
   for (int tile = task.first_tile; tile < task.last_tile; ++tile) {
-    multiply(task.layout, task.data + static_cast<std::size_t>(tile) * task.layout.tile_bytes(), x, x_sums,
-             sums);
+    multiply(task.layout, task.data + static_cast<std::size_t>(tile) * task.layout.tile_bytes(), x, sums);
     for (int row = 0; row < kRows; ++row) store_tile(task, tile, first + row, sums[row]);
   }
 }
@@ -203,10 +217,11 @@ void run_few_rows(const PackedMatmulTask& task) {
 }
 
 void run_dense_row(const PackedMatmulTask& task) {
+  const float* x = reinterpret_cast<const float*>(task.x.values);
   Floats sums[1];
   for (int tile = task.first_tile; tile < task.last_tile; ++tile) {
-    multiply_dense_row(task.layout, task.data + static_cast<std::size_t>(tile) * task.layout.tile_bytes(),
-                       task.x, sums);
+    multiply_dense_row(task.layout, task.data + static_cast<std::size_t>(tile) * task.layout.tile_bytes(), x,
+                       sums);
     store_tile(task, tile, 0, sums[0]);
   }
 }
@@ -214,26 +229,84 @@ void run_dense_row(const PackedMatmulTask& task) {
 void run_many_rows(const PackedMatmulTask& task) {
   const DecodeTile decode = decode_for(task.layout.bits);
   const auto columns = static_cast<std::size_t>(task.layout.columns);
-  float* const values = task.scratch;
+  const float* x = reinterpret_cast<const float*>(task.x.values);
+  float* const values = reinterpret_cast<float*>(task.scratch);
   Floats sums[kBlockRows];
   for (int tile = task.first_tile; tile < task.last_tile; ++tile) {
     decode(task.layout, task.data + static_cast<std::size_t>(tile) * task.layout.tile_bytes(), values);
     int row = 0;
     for (; row + kBlockRows <= task.m; row += kBlockRows) {
-      multiply_values<kBlockRows>(task.layout.columns, values,
-                                  task.x + static_cast<std::size_t>(row) * columns, sums);
+      multiply_values<kBlockRows>(task.layout.columns, values, x + static_cast<std::size_t>(row) * columns,
+                                  sums);
       for (int i = 0; i < kBlockRows; ++i) store_tile(task, tile, row + i, sums[i]);
     }
     for (; row < task.m; ++row) {
-      multiply_values<1>(task.layout.columns, values, task.x + static_cast<std::size_t>(row) * columns, sums);
+      multiply_values<1>(task.layout.columns, values, x + static_cast<std::size_t>(row) * columns, sums);
       store_tile(task, tile, row, sums[0]);
+    }
+  }
+}
+
+/// An operand of floats, rounded as the products ask: what targets without dot products multiply.
+void prepare_floats(const PrepareTask& task) {
+  const int columns = task.layout.columns;
+  const int group = task.layout.is_quantized() ? task.layout.group_size : columns;
+  const int groups = columns / group;
+  for (int row = 0; row < task.rows; ++row) {
+    const float* x = task.x + static_cast<std::size_t>(row) * static_cast<std::size_t>(columns);
+    float* values = reinterpret_cast<float*>(task.operand.values +
+                                             static_cast<std::size_t>(row) * task.operand.row_bytes);
+    for (int g = 0; g < groups; ++g, x += group, values += group) {
+      float unit = 0.0F;
+      if (task.products == Products::kInt8) {
+        Floats most{};
+        for (int i = 0; i < group; i += kLanes) {
+          const Floats value = load<Floats>(x + i);
+          most = max(most, value > 0.0F ? value : -value);
+        }
+        unit = largest(most) * (1.0F / 127);
+      }
+      const float inverse = unit > 0.0F ? 1.0F / unit : 0.0F;
+      Floats total{};
+      for (int i = 0; i < group; i += kLanes) {
+        Floats value = load<Floats>(x + i);
+        if (task.products == Products::kBFloat16) value = round_to_bfloat16(value);
+        if (task.products == Products::kInt8) {
+          constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to a whole number
+          value = ((value * broadcast(inverse) + broadcast(kRound)) - broadcast(kRound)) * broadcast(unit);
+        }
+        store(values + i, value);
+        total += value;
+      }
+      if (task.layout.is_quantized()) {
+        task.operand.sums[static_cast<std::size_t>(row) * static_cast<std::size_t>(groups) +
+                          static_cast<std::size_t>(g)] = sum(total);
+      }
     }
   }
 }
 
 }  // namespace
 
+#if defined(__AVX512BF16__) && defined(__AVX512VNNI__)
+#include "tessera/kernels/cpu/dot_products-inl.h"
+#define TESSERA_HAS_DOT_PRODUCTS 1
+#else
+#define TESSERA_HAS_DOT_PRODUCTS 0
+#endif
+
+void prepare_rows(const PrepareTask& task) {
+#if TESSERA_HAS_DOT_PRODUCTS
+  if (task.products == Products::kBFloat16) return prepare_pairs(task);
+  if (task.products == Products::kInt8) return prepare_quads(task);
+#endif
+  prepare_floats(task);
+}
+
 void packed_matmul(const PackedMatmulTask& task) {
+#if TESSERA_HAS_DOT_PRODUCTS
+  if (task.products != Products::kFloat32) return dot_products(task);
+#endif
   if (task.layout.is_quantized() && task.m <= kFewRows) return run_few_rows(task);
   if (!task.layout.is_quantized() && task.m == 1) return run_dense_row(task);
   run_many_rows(task);

@@ -6,11 +6,12 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "tessera/base/check.h"
-#include "tessera/kernels/cpu/packed_matmul_task.h"
+#include "tessera/kernels/cpu/matmul_run.h"
 #include "tessera/kernels/cpu/primitive.h"
 #include "tessera/kernels/cpu/targets.h"
 #include "tessera/kernels/reference/matmul.h"
@@ -19,50 +20,6 @@ namespace tessera::kernels::cpu {
 namespace {
 
 namespace mx = mlx::core;
-
-/// Sums of x [m, K] over groups of columns, in a fixed order.
-std::vector<float> group_sums(const float* x, int m, const PackedLayout& layout) {
-  if (!layout.is_quantized()) return {};
-  std::vector<float> sums;
-  sums.reserve(static_cast<std::size_t>(m) * static_cast<std::size_t>(layout.groups()));
-  for (int row = 0; row < m; ++row) {
-    for (int group = 0; group < layout.groups(); ++group, x += layout.group_size) {
-      float parts[8] = {};
-      for (int i = 0; i < layout.group_size; ++i) parts[i % 8] += x[i];
-      sums.push_back(((parts[0] + parts[1]) + (parts[2] + parts[3])) +
-                     ((parts[4] + parts[5]) + (parts[6] + parts[7])));
-    }
-  }
-  return sums;
-}
-
-/// x [m, K] times several matrices of K columns, all of their tiles in one run of the pool.
-void multiply(const std::vector<PackedMatrix>& matrices, const float* x, int m,
-              const std::vector<float*>& outputs) {
-  base::ThreadPool& pool = *matrices.front().pool;
-  std::vector<std::vector<float>> sums;
-  for (const PackedMatrix& matrix : matrices) sums.push_back(group_sums(x, m, matrix.layout));
-  struct Piece {
-    std::size_t matrix;
-    int first_tile, last_tile;
-  };
-  // A few pieces per thread even out their speeds; the result does not depend on where they are cut.
-  std::vector<Piece> pieces;
-  for (std::size_t i = 0; i < matrices.size(); ++i) {
-    const int tiles = matrices[i].layout.tiles();
-    const int count = std::min(tiles, pool.threads() * 4);
-    const auto cut = [&](int piece) { return static_cast<int>(static_cast<int64_t>(tiles) * piece / count); };
-    for (int piece = 0; piece < count; ++piece) pieces.push_back({i, cut(piece), cut(piece + 1)});
-  }
-  pool.run(static_cast<int>(pieces.size()), [&](int index) {
-    const Piece& piece = pieces[static_cast<std::size_t>(index)];
-    const PackedMatrix& matrix = matrices[piece.matrix];
-    const auto columns = static_cast<std::size_t>(matrix.layout.columns);
-    std::vector<float> scratch(m > 1 ? columns * PackedLayout::kLanes : 0);
-    target().packed_matmul({matrix.layout, matrix.data.data<std::byte>(), x, sums[piece.matrix].data(),
-                            outputs[piece.matrix], m, piece.first_tile, piece.last_tile, scratch.data()});
-  });
-}
 
 class PackedMatmul final : public CpuPrimitive {
  public:
@@ -74,7 +31,8 @@ class PackedMatmul final : public CpuPrimitive {
     const auto& same = static_cast<const PackedMatmul&>(other).matrices_;
     return std::equal(matrices_.begin(), matrices_.end(), same.begin(), same.end(),
                       [](const PackedMatrix& a, const PackedMatrix& b) {
-                        return a.layout == b.layout && a.data.id() == b.data.id();
+                        return a.layout == b.layout && a.data.id() == b.data.id() &&
+                               a.runtime.products == b.runtime.products;
                       });
   }
 
@@ -92,20 +50,33 @@ class PackedMatmul final : public CpuPrimitive {
     }
     const auto columns = static_cast<std::size_t>(matrices_.front().layout.columns);
     const int m = static_cast<int>(inputs[0].size() / columns);
+    const auto residual = inputs.size() > 1 ? std::optional(RowMajor(inputs[1])) : std::nullopt;
     auto& encoder = mx::cpu::get_command_encoder(stream());
-    encoder.dispatch([matrices = matrices_, x = RowMajor(inputs[0]), m, results]() {
-      std::vector<float> storage;
-      multiply(matrices, x.get(storage), m, results);
+    encoder.dispatch([matrices = matrices_, x = RowMajor(inputs[0]), residual, m, results]() {
+      std::vector<float> storage, residual_storage;
+      base::ThreadPool& pool = *matrices.front().runtime.pool;
+      std::vector<const PackedMatrix*> pointers;
+      for (const PackedMatrix& matrix : matrices) pointers.push_back(&matrix);
+      const OperandSet operands(pointers, m);
+      operands.prepare(pool, x.get(storage));
+      std::vector<Product> products;
+      for (std::size_t i = 0; i < matrices.size(); ++i) {
+        products.push_back({.matrix = &matrices[i],
+                            .x = operands.of(i),
+                            .y = results[i],
+                            .residual = residual ? residual->get(residual_storage) : nullptr});
+      }
+      multiply(pool, products, m);
     });
   }
 
   std::vector<mx::array> vjp(const std::vector<mx::array>&, const std::vector<mx::array>& cotangents,
-                             const std::vector<int>&, const std::vector<mx::array>&) override {
+                             const std::vector<int>& argnums, const std::vector<mx::array>&) override {
     mx::array gradient = reference::matmul_untransposed(cotangents[0], unpack(matrices_[0]));
     for (std::size_t i = 1; i < matrices_.size(); ++i) {
       gradient = mx::add(gradient, reference::matmul_untransposed(cotangents[i], unpack(matrices_[i])));
     }
-    return {gradient};
+    return select({gradient, cotangents[0]}, argnums);
   }
 
  private:
@@ -200,13 +171,16 @@ mx::Stream stream() { return mx::default_stream(mx::Device::cpu); }
 
 }  // namespace
 
-std::vector<mx::array> packed_matmul(const mx::array& x, std::vector<PackedMatrix> matrices) {
+std::vector<mx::array> packed_matmul(const mx::array& x, std::vector<PackedMatrix> matrices,
+                                     const std::optional<mx::array>& residual) {
   std::vector<mx::Shape> shapes(matrices.size(), x.shape());
   for (std::size_t i = 0; i < shapes.size(); ++i) shapes[i].back() = matrices[i].layout.rows;
   const std::vector<mx::Dtype> types(matrices.size(), mx::float32);
+  std::vector<mx::array> inputs{mx::astype(x, mx::float32)};
+  if (residual) inputs.push_back(mx::astype(*residual, mx::float32));
   return mx::array::make_arrays(std::move(shapes), types,
                                 std::make_shared<PackedMatmul>(stream(), std::move(matrices)),
-                                {mx::astype(x, mx::float32)});
+                                std::move(inputs));
 }
 
 mx::array packed_rows(const mx::array& ids, const PackedMatrix& matrix) {

@@ -4,6 +4,7 @@
 
 #include <mlx/array.h>
 
+#include <optional>
 #include <vector>
 
 #include "tessera/kernels/packed_matrix.h"
@@ -11,8 +12,10 @@
 namespace tessera::kernels::cpu {
 
 /// x W^T for each W of K columns: x [.., K] of any floating type -> [.., N] float32 per matrix.
-/// Differentiable in x.
-std::vector<mlx::core::array> packed_matmul(const mlx::core::array& x, std::vector<PackedMatrix> matrices);
+/// `residual`, of the result's shape, is added to the product with a single matrix.
+/// Differentiable in x and the residual.
+std::vector<mlx::core::array> packed_matmul(const mlx::core::array& x, std::vector<PackedMatrix> matrices,
+                                            const std::optional<mlx::core::array>& residual = std::nullopt);
 
 /// Rows of W: ids [..] -> [.., K] float32; an id outside of the matrix gives NaN.
 mlx::core::array packed_rows(const mlx::core::array& ids, const PackedMatrix& matrix);

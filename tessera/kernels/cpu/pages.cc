@@ -12,21 +12,12 @@ namespace {
 
 namespace mx = mlx::core;
 
-/// One of the two planes of a page.
-struct Plane {
-  std::size_t offset;      // bytes from the start of the page
-  std::size_t row_bytes;   // bytes of one position of one head
-  std::size_t head_bytes;  // bytes of one head
-};
-
-Plane key_plane(const PageShape& shape) {
-  const std::size_t row = static_cast<std::size_t>(shape.key_dim) * shape.dtype.size();
-  return {0, row, row * static_cast<std::size_t>(shape.page_tokens)};
-}
-
-Plane value_plane(const PageShape& shape) {
-  const std::size_t row = static_cast<std::size_t>(shape.value_dim) * shape.dtype.size();
-  return {shape.key_bytes(), row, row * static_cast<std::size_t>(shape.page_tokens)};
+/// To the nearest, ties to even.
+uint16_t bfloat16_bits(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  if ((bits & 0x7fffffffU) > 0x7f800000U) return static_cast<uint16_t>((bits >> 16) | 0x40U);
+  return static_cast<uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
 }
 
 /// Calls visit(page pointer, first token in the page, first token of the range, tokens) per page.
@@ -44,52 +35,82 @@ void for_each_page(const PageShape& shape, const PageTable& table, int start, in
   }
 }
 
-/// A source of rows [Hkv, L, D] with any strides.
+/// Rows [Hkv, L, D] of an array with any strides.
 struct StridedRows {
   const std::byte* data;
-  int64_t head_stride, token_stride, element_stride;  // bytes
+  int64_t head_stride, token_stride, element_stride;  // items
+  bool is_rounded;                                    // float32 that becomes bfloat16
 };
 
-StridedRows strided_rows(const mx::array& x) {
-  const auto size = static_cast<int64_t>(x.itemsize());
-  return {x.data<std::byte>(), x.strides(1) * size, x.strides(2) * size, x.strides(3) * size};
+StridedRows strided_rows(const mx::array& x, const PageShape& shape) {
+  return {x.data<std::byte>(), x.strides(1), x.strides(2), x.strides(3), x.dtype() != shape.dtype};
 }
 
-void copy_row(std::byte* to, const std::byte* from, std::size_t row_bytes, int64_t stride, std::size_t item) {
-  if (stride == static_cast<int64_t>(item)) {
-    std::memcpy(to, from, row_bytes);
-    return;
+/// Copies between positions of a head in a page and rows of elements; `in` and `out` convert items.
+template <typename Page, typename Row, typename Copy>
+void walk_positions(const PagePlane& plane, Page* head, int in_page, int tokens, Row* rows,
+                    int64_t token_stride, int64_t element_stride, const Copy& copy) {
+  const auto chunk = static_cast<std::size_t>(plane.chunk_elements);
+  const std::size_t step = static_cast<std::size_t>(plane.block_tokens) * chunk;
+  for (int token = 0; token < tokens; ++token, rows += token_stride) {
+    Page* to = head + plane.first_item(in_page + token);
+    Row* from = rows;
+    for (int d = 0; d < plane.dim; to += step) {
+      for (std::size_t i = 0; i < chunk; ++i, ++d, from += element_stride) copy(to[i], *from);
+    }
   }
-  for (std::size_t done = 0; done < row_bytes; done += item, from += stride)
-    std::memcpy(to + done, from, item);
 }
 
-void write_plane(const PageShape& shape, const PageTable& table, int start, int length, const Plane& plane,
-                 const StridedRows& rows) {
+template <typename Item, typename Source, typename Convert>
+void write_plane(const PageShape& shape, const PageTable& table, int start, int length,
+                 const PagePlane& plane, const StridedRows& rows, const Convert& convert) {
   for_each_page(shape, table, start, length, [&](std::byte* page, int in_page, int first, int tokens) {
     for (int head = 0; head < shape.n_kv_heads; ++head) {
-      std::byte* to = page + plane.offset + static_cast<std::size_t>(head) * plane.head_bytes +
-                      static_cast<std::size_t>(in_page) * plane.row_bytes;
-      const std::byte* from = rows.data + head * rows.head_stride + first * rows.token_stride;
-      for (int token = 0; token < tokens; ++token, to += plane.row_bytes, from += rows.token_stride) {
-        copy_row(to, from, plane.row_bytes, rows.element_stride, shape.dtype.size());
-      }
+      Item* to =
+          reinterpret_cast<Item*>(page + plane.offset + static_cast<std::size_t>(head) * plane.head_bytes());
+      const Source* from =
+          reinterpret_cast<const Source*>(rows.data) + head * rows.head_stride + first * rows.token_stride;
+      walk_positions(plane, to, in_page, tokens, from, rows.token_stride, rows.element_stride,
+                     [&](Item& item, const Source& value) { item = convert(value); });
     }
   });
 }
 
-void gather_plane(const PageShape& shape, const PageTable& table, int start, int length, const Plane& plane,
-                  std::byte* out) {
-  const std::size_t out_head_bytes = static_cast<std::size_t>(length) * plane.row_bytes;
+void write_plane(const PageShape& shape, const PageTable& table, int start, int length,
+                 const PagePlane& plane, const StridedRows& rows) {
+  const auto same = [](auto value) { return value; };
+  if (rows.is_rounded) {
+    write_plane<uint16_t, float>(shape, table, start, length, plane, rows, bfloat16_bits);
+  } else if (plane.item_bytes == 2) {
+    write_plane<uint16_t, uint16_t>(shape, table, start, length, plane, rows, same);
+  } else {
+    write_plane<uint32_t, uint32_t>(shape, table, start, length, plane, rows, same);
+  }
+}
+
+template <typename Item>
+void gather_plane(const PageShape& shape, const PageTable& table, int start, int length,
+                  const PagePlane& plane, std::byte* out) {
   for_each_page(shape, table, start, length, [&](const std::byte* page, int in_page, int first, int tokens) {
     for (int head = 0; head < shape.n_kv_heads; ++head) {
-      std::memcpy(out + static_cast<std::size_t>(head) * out_head_bytes +
-                      static_cast<std::size_t>(first) * plane.row_bytes,
-                  page + plane.offset + static_cast<std::size_t>(head) * plane.head_bytes +
-                      static_cast<std::size_t>(in_page) * plane.row_bytes,
-                  static_cast<std::size_t>(tokens) * plane.row_bytes);
+      const Item* from = reinterpret_cast<const Item*>(page + plane.offset +
+                                                       static_cast<std::size_t>(head) * plane.head_bytes());
+      Item* to =
+          reinterpret_cast<Item*>(out) + (static_cast<std::size_t>(head) * static_cast<std::size_t>(length) +
+                                          static_cast<std::size_t>(first)) *
+                                             static_cast<std::size_t>(plane.dim);
+      walk_positions(plane, from, in_page, tokens, to, plane.dim, 1,
+                     [](const Item& item, Item& value) { value = item; });
     }
   });
+}
+
+void gather_plane(const PageShape& shape, const PageTable& table, int start, int length,
+                  const PagePlane& plane, std::byte* out) {
+  if (plane.item_bytes == 2)
+    gather_plane<uint16_t>(shape, table, start, length, plane, out);
+  else
+    gather_plane<uint32_t>(shape, table, start, length, plane, out);
 }
 
 class WritePages final : public CpuPrimitive {
@@ -102,10 +123,10 @@ class WritePages final : public CpuPrimitive {
     allocate(outputs[0]);
     auto& encoder = mx::cpu::get_command_encoder(stream());
     encoder.dispatch([shape = shape_, table = table_, start = start_, length = inputs[0].shape(2),
-                      k = strided_rows(inputs[0]), v = strided_rows(inputs[1]),
+                      k = strided_rows(inputs[0], shape_), v = strided_rows(inputs[1], shape_),
                       fence = outputs[0].data<int32_t>()]() {
-      write_plane(shape, *table, start, length, key_plane(shape), k);
-      write_plane(shape, *table, start, length, value_plane(shape), v);
+      write_plane(shape, *table, start, length, shape.keys(), k);
+      write_plane(shape, *table, start, length, shape.values(), v);
       *fence = start + length;
     });
   }
@@ -126,16 +147,16 @@ class CopyPage final : public CpuPrimitive {
   void eval_cpu(const std::vector<mx::array>&, std::vector<mx::array>& outputs) override {
     allocate(outputs[0]);
     auto& encoder = mx::cpu::get_command_encoder(stream());
-    encoder.dispatch([shape = shape_, from = from_, to = to_, tokens = static_cast<std::size_t>(tokens_),
-                      fence = outputs[0].data<int32_t>()]() {
-      for (const Plane& plane : {key_plane(shape), value_plane(shape)}) {
-        for (int head = 0; head < shape.n_kv_heads; ++head) {
-          const std::size_t at = plane.offset + static_cast<std::size_t>(head) * plane.head_bytes;
-          std::memcpy(to->pages[0] + at, from->pages[0] + at, tokens * plane.row_bytes);
-        }
-      }
-      *fence = static_cast<int32_t>(tokens);
-    });
+    encoder.dispatch(
+        [shape = shape_, from = from_, to = to_, tokens = tokens_, fence = outputs[0].data<int32_t>()]() {
+          for (const PagePlane& plane : {shape.keys(), shape.values()}) {
+            for (int head = 0; head < shape.n_kv_heads; ++head) {
+              const std::size_t at = plane.offset + static_cast<std::size_t>(head) * plane.head_bytes();
+              std::memcpy(to->pages[0] + at, from->pages[0] + at, plane.items(tokens) * plane.item_bytes);
+            }
+          }
+          *fence = tokens;
+        });
   }
 
  private:
@@ -157,8 +178,8 @@ class GatherPages final : public CpuPrimitive {
     auto& encoder = mx::cpu::get_command_encoder(stream());
     encoder.dispatch([shape = shape_, table = table_, start = start_, length = length_,
                       k = outputs[0].data<std::byte>(), v = outputs[1].data<std::byte>()]() {
-      gather_plane(shape, *table, start, length, key_plane(shape), k);
-      gather_plane(shape, *table, start, length, value_plane(shape), v);
+      gather_plane(shape, *table, start, length, shape.keys(), k);
+      gather_plane(shape, *table, start, length, shape.values(), v);
     });
   }
 
@@ -171,6 +192,17 @@ class GatherPages final : public CpuPrimitive {
 mx::Stream stream() { return mx::default_stream(mx::Device::cpu); }
 
 }  // namespace
+
+void write_positions(const PageShape& shape, const PageTable& table, int start, int length, const float* k,
+                     std::size_t k_head_stride, std::size_t k_token_stride, const float* v,
+                     std::size_t v_head_stride, std::size_t v_token_stride) {
+  const auto rows = [&](const float* x, std::size_t head_stride, std::size_t token_stride) {
+    return StridedRows{reinterpret_cast<const std::byte*>(x), static_cast<int64_t>(head_stride),
+                       static_cast<int64_t>(token_stride), 1, shape.dtype != mx::float32};
+  };
+  write_plane(shape, table, start, length, shape.keys(), rows(k, k_head_stride, k_token_stride));
+  write_plane(shape, table, start, length, shape.values(), rows(v, v_head_stride, v_token_stride));
+}
 
 mx::array write_pages(const PageShape& shape, std::shared_ptr<const PageTable> table, int start,
                       const mx::array& k, const mx::array& v, const mx::array& fence) {

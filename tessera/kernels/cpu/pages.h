@@ -14,4 +14,10 @@ std::pair<mlx::core::array, mlx::core::array> gather_pages(const PageShape& shap
                                                            std::shared_ptr<const PageTable> table, int start,
                                                            int length, const mlx::core::array& fence);
 
+/// What write_pages does, at once and from float32: for kernels that write pages themselves. Strides count
+/// floats. REQUIRES: pages in float32 or bfloat16 that cover the positions.
+void write_positions(const PageShape& shape, const PageTable& table, int start, int length, const float* k,
+                     std::size_t k_head_stride, std::size_t k_token_stride, const float* v,
+                     std::size_t v_head_stride, std::size_t v_token_stride);
+
 }  // namespace tessera::kernels::cpu

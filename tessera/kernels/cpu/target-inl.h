@@ -2,6 +2,10 @@
 // is compiled with the set's instructions. Nothing here may have code that the linker could share with
 // another file: no MLX, no standard containers or algorithms (docs/adr/007).
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

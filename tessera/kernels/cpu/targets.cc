@@ -8,17 +8,23 @@
 namespace tessera::kernels::cpu {
 
 // Defined by target-inl.h, once per instruction set.
-#define TESSERA_DECLARE_TARGET(target)                                                      \
-  namespace target {                                                                        \
-  void packed_matmul(const PackedMatmulTask& task);                                         \
-  void attention(const AttentionTask& task);                                                \
-  void rms_norm(const float* x, const float* weight, float eps, std::size_t n, float* out); \
-  void swiglu(const float* gate, const float* up, std::size_t n, float* out);               \
+#define TESSERA_DECLARE_TARGET(target)                                                                  \
+  namespace target {                                                                                    \
+  void prepare_rows(const PrepareTask& task);                                                           \
+  void packed_matmul(const PackedMatmulTask& task);                                                     \
+  void attention(const AttentionTask& task);                                                            \
+  void merge_attention(const float* partial, const float* stats, int parts, std::size_t part_rows,      \
+                       std::size_t dim, float* out);                                                    \
+  void rms_norm(const float* x, const float* weight, float eps, std::size_t n, float* out);             \
+  void swiglu(const float* gate, const float* up, std::size_t n, float* out);                           \
+  void rope_angles(float position, const float* frequencies, int half, float* cosines, float* sines);   \
+  void rotate(const float* x, const float* cosines, const float* sines, int half, int dim, float* out); \
   }
 TESSERA_DECLARE_TARGET(baseline)
 #if defined(__x86_64__)
 TESSERA_DECLARE_TARGET(avx2)
 TESSERA_DECLARE_TARGET(avx512)
+TESSERA_DECLARE_TARGET(avx512bf16)
 #endif
 #undef TESSERA_DECLARE_TARGET
 
@@ -32,16 +38,26 @@ bool has_avx512() {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && has_avx2();
 }
+bool has_avx512bf16() {
+  return has_avx512() && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni") &&
+         __builtin_cpu_supports("avx512vbmi");
+}
 #endif
 
+#define TESSERA_TARGET_ROW(target, is_supported)                                                       \
+  {                                                                                                    \
+#target, is_supported, target::prepare_rows, target::packed_matmul, target::attention,             \
+        target::merge_attention, target::rms_norm, target::swiglu, target::rope_angles, target::rotate \
+  }
 constexpr Target kTargets[] = {
 #if defined(__x86_64__)
-    {"avx512", has_avx512, avx512::packed_matmul, avx512::attention, avx512::rms_norm, avx512::swiglu},
-    {"avx2", has_avx2, avx2::packed_matmul, avx2::attention, avx2::rms_norm, avx2::swiglu},
+    TESSERA_TARGET_ROW(avx512bf16, has_avx512bf16),
+    TESSERA_TARGET_ROW(avx512, has_avx512),
+    TESSERA_TARGET_ROW(avx2, has_avx2),
 #endif
-    {"baseline", runs_everywhere, baseline::packed_matmul, baseline::attention, baseline::rms_norm,
-     baseline::swiglu},
+    TESSERA_TARGET_ROW(baseline, runs_everywhere),
 };
+#undef TESSERA_TARGET_ROW
 
 const Target* fastest() {
   const Target* candidate = kTargets;

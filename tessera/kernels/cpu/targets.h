@@ -7,17 +7,27 @@
 namespace tessera::kernels::cpu {
 
 struct PackedMatmulTask;
+struct PrepareTask;
 struct AttentionTask;
 
 /// The loops of one instruction set.
 struct Target {
-  const char* name;        // "avx512", "avx2", "baseline"
+  const char* name;        // "avx512bf16", "avx512", "avx2", "baseline"
   bool (*is_supported)();  // by this processor
+  void (*prepare_rows)(const PrepareTask& task);
   void (*packed_matmul)(const PackedMatmulTask& task);
   void (*attention)(const AttentionTask& task);
+  /// One query's result from those of pieces of its keys: part i at partial + i * part_rows * dim, its maximum
+  /// and sum of exponentials at stats + i * part_rows * 2.
+  void (*merge_attention)(const float* partial, const float* stats, int parts, std::size_t part_rows,
+                          std::size_t dim, float* out);
   /// One row of n elements, a multiple of 16; weight may be absent.
   void (*rms_norm)(const float* x, const float* weight, float eps, std::size_t n, float* out);
-  void (*swiglu)(const float* gate, const float* up, std::size_t n, float* out);
+  void (*swiglu)(const float* gate, const float* up, std::size_t n, float* out);  // out may be an input
+  /// Cosines and sines of position * frequencies[0 .. half).
+  void (*rope_angles)(float position, const float* frequencies, int half, float* cosines, float* sines);
+  /// Rotates elements i and half + i of a head of `dim` elements; out may be x.
+  void (*rotate)(const float* x, const float* cosines, const float* sines, int half, int dim, float* out);
 };
 
 /// All of them, the fastest first; the last one runs everywhere.

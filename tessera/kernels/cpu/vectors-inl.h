@@ -31,6 +31,13 @@ inline Floats broadcast(float value) { return value - Floats{}; }
 
 inline Floats max(Floats a, Floats b) { return a > b ? a : b; }
 
+/// To the nearest bfloat16, ties to even; infinities stay, NaN stays NaN.
+inline Floats round_to_bfloat16(Floats x) {
+  const Words bits = bit_cast<Words>(x);
+  const Words rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) & 0xffff0000U;
+  return x == x ? bit_cast<Floats>(rounded) : x;
+}
+
 /// Sum of all lanes in a fixed order.
 inline float sum(const Floats& x) {
   typedef float Eight __attribute__((vector_size(32)));
@@ -65,6 +72,35 @@ inline Floats exp_nonpositive(Floats x) {
   const Ints exponent = (bit_cast<Ints>(shifted) - static_cast<int32_t>(0x4B400000)) << 23;
   const Floats result = bit_cast<Floats>(bit_cast<Ints>(p) + exponent);
   return x < -87.0F ? Floats{} : result;
+}
+
+/// Sine and cosine within 2e-7 for |angle| < 2^30. The multiple of pi/2 is taken off in double, so that
+/// an angle of a hundred thousand radians loses nothing.
+inline void sine_cosine(Floats angle, Floats& sine, Floats& cosine) {
+  typedef double Doubles __attribute__((vector_size(128)));
+  constexpr double kRound = 6755399441055744.0;  // 1.5 * 2^52
+  const Doubles wide = __builtin_convertvector(angle, Doubles);
+  const Doubles shifted = wide * 0.63661977236758134 + kRound;
+  const Doubles turns = shifted - kRound;
+  const Floats r =
+      __builtin_convertvector((wide - turns * 1.5707963267341256) - turns * 6.0771005065061922e-11, Floats);
+  const Ints quarter = __builtin_convertvector(turns, Ints);
+  const Floats r2 = r * r;
+  Floats s = broadcast(2.7557319e-6F);
+  s = s * r2 - broadcast(1.9841270e-4F);
+  s = s * r2 + broadcast(8.3333333e-3F);
+  s = s * r2 - broadcast(1.6666667e-1F);
+  s = s * r2 * r + r;
+  Floats c = broadcast(-2.7557319e-7F);
+  c = c * r2 + broadcast(2.4801587e-5F);
+  c = c * r2 - broadcast(1.3888889e-3F);
+  c = c * r2 + broadcast(4.1666667e-2F);
+  c = c * r2 - broadcast(0.5F);
+  c = c * r2 + broadcast(1.0F);
+  const Floats first = (quarter & 1) == 0 ? s : c;
+  const Floats second = (quarter & 1) == 0 ? c : s;
+  sine = (quarter & 2) == 0 ? first : -first;
+  cosine = ((quarter + 1) & 2) == 0 ? second : -second;
 }
 
 }  // namespace

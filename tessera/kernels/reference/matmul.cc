@@ -24,4 +24,15 @@ mx::array matmul_untransposed(const mx::array& x, const tensor::Weight& w) {
   return quantized_matmul(x, std::get<tensor::QuantizedTensor>(w), false);
 }
 
+mx::array round_activations(const mx::array& x, Products products, int group) {
+  const mx::array wide = mx::astype(x, mx::float32);
+  if (products == Products::kFloat32) return wide;
+  if (products == Products::kBFloat16) return mx::astype(mx::astype(wide, mx::bfloat16), mx::float32);
+  const mx::array groups = mx::unflatten(wide, -1, {-1, group});
+  const mx::array unit = mx::multiply(mx::max(mx::abs(groups), -1, true), mx::array(1.0F / 127));
+  const mx::array inverse =
+      mx::where(mx::greater(unit, mx::array(0.0F)), mx::divide(mx::array(1.0F), unit), mx::array(0.0F));
+  return mx::reshape(mx::multiply(mx::round(mx::multiply(groups, inverse)), unit), x.shape());
+}
+
 }  // namespace tessera::kernels::reference

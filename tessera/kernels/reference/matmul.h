@@ -3,6 +3,7 @@
 
 #include <mlx/array.h>
 
+#include "tessera/kernels/products.h"
 #include "tessera/tensor/weight.h"
 
 namespace tessera::kernels::reference {
@@ -13,5 +14,9 @@ mlx::core::array matmul_transposed(const mlx::core::array& x, const mlx::core::a
 
 /// x W for a dense or quantized W [N, K]: x [.., N] -> [.., K]. The gradient of x W^T.
 mlx::core::array matmul_untransposed(const mlx::core::array& x, const tensor::Weight& w);
+
+/// What the activations of a product become: x [.., K] in float32, rounded as `products` say. `group` is
+/// the weight's group size, K for a dense weight.
+mlx::core::array round_activations(const mlx::core::array& x, Products products, int group);
 
 }  // namespace tessera::kernels::reference

@@ -22,7 +22,7 @@ bool Input::read_more() {
       pollfd wait = {fd_, POLLIN, 0};
       poll(&wait, 1, -1);
     } else if (errno != EINTR) {
-      throw std::system_error(errno, std::generic_category(), "cannot read standard input");
+      throw std::system_error(errno, std::generic_category(), "cannot read " + name_);
     }
   }
   return false;

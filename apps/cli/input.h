@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace tessera::cli {
 
@@ -12,7 +13,9 @@ namespace tessera::cli {
 /// descriptor: it reads ahead. Throws std::system_error when reading fails.
 class Input {
  public:
-  explicit Input(int fd = STDIN_FILENO) : fd_(fd) {}
+  /// `name` is what messages call it.
+  explicit Input(int fd = STDIN_FILENO, std::string name = "standard input")
+      : fd_(fd), name_(std::move(name)) {}
 
   /// The next line without its end, "\n" or "\r\n"; the last one may have none. Absent at the end.
   std::optional<std::string> line();
@@ -24,6 +27,7 @@ class Input {
   bool read_more();
 
   int fd_;
+  std::string name_;
   std::string buffer_;
   bool is_ended_ = false;
 };

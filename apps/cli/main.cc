@@ -46,6 +46,7 @@ constexpr Verb kVerbs[] = {
     {"tokenize", "Show the token ids of a text, or the text of token ids", run_verb<TokenizeArguments>},
     {"pull", "Download a model", run_verb<PullArguments>},
     {"bench", "Measure prefill and decode speed", run_verb<BenchArguments>},
+    {"kl", "Measure how far one side's predictions of a text are from another's", run_verb<KlArguments>},
 };
 
 std::string general_help() {

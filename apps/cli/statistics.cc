@@ -22,12 +22,15 @@ std::string statistics_text(const GenerationResult& result) {
   return text;
 }
 
+void fetch_default_model(const std::string& model) {
+  if (model != "default") return;
+  PullOptions options;
+  options.notice = [](const std::string& line) { write_message(line + "\n"); };
+  pull(model, options);
+}
+
 Engine load_engine(const ModelOptions& options) {
-  if (options.model == "default") {
-    PullOptions pull_options;
-    pull_options.notice = [](const std::string& line) { write_message(line + "\n"); };
-    pull(options.model, pull_options);
-  }
+  fetch_default_model(options.model);
   return Engine(options);
 }
 

@@ -14,6 +14,10 @@ constexpr int kBarWidth = 30;
 // Redrawing more often than the eye follows only costs time.
 constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
 
+std::string amount_text(uint64_t amount, ProgressUnit unit) {
+  return unit == ProgressUnit::kBytes ? human_bytes(amount) : std::to_string(amount);
+}
+
 }  // namespace
 
 bool is_input_terminal() { return isatty(STDIN_FILENO) == 1; }
@@ -32,16 +36,17 @@ std::string human_bytes(uint64_t bytes) {
   return fmt::format("{:.{}f} {}", value, value < 10 ? 2 : value < 100 ? 1 : 0, kUnits[unit]);
 }
 
-std::string progress_line(const std::string& label, uint64_t done, uint64_t total, int bar_width) {
-  if (total == 0) return fmt::format("{} {}", label, human_bytes(done));
+std::string progress_line(const std::string& label, uint64_t done, uint64_t total, int bar_width,
+                          ProgressUnit unit) {
+  if (total == 0) return fmt::format("{} {}", label, amount_text(done, unit));
   const double fraction = std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
   const auto filled = static_cast<size_t>(fraction * bar_width);
   const std::string bar =
       std::string(filled, '#') + std::string(static_cast<size_t>(bar_width) - filled, '.');
-  return fmt::format("{} [{}] {:3.0f} % of {}", label, bar, fraction * 100, human_bytes(total));
+  return fmt::format("{} [{}] {:3.0f} % of {}", label, bar, fraction * 100, amount_text(total, unit));
 }
 
-ProgressBar::ProgressBar() : is_enabled_(is_message_terminal()) {}
+ProgressBar::ProgressBar(ProgressUnit unit) : unit_(unit), is_enabled_(is_message_terminal()) {}
 
 ProgressBar::~ProgressBar() {
   if (is_drawn_) write_message("\n");
@@ -55,7 +60,7 @@ void ProgressBar::update(const std::string& label, uint64_t done, uint64_t total
   if (!is_new && !is_done && now - last_draw_ < kRedrawInterval) return;
   if (is_new && is_drawn_) write_message("\n");
   // \r returns to the start of the line, ESC [K clears what a longer text left behind.
-  write_message("\r" + progress_line(label, done, total, kBarWidth) + "\x1b[K");
+  write_message("\r" + progress_line(label, done, total, kBarWidth, unit_) + "\x1b[K");
   is_drawn_ = true;
   last_draw_ = now;
   last_label_ = label;

@@ -9,6 +9,7 @@
 
 #include "apps/cli/flags.h"
 #include "tessera/options.h"
+#include "tessera/scorer.h"
 
 namespace tessera::cli {
 
@@ -79,5 +80,15 @@ struct BenchArguments {
 };
 void declare(FlagSet& flags, BenchArguments& arguments);
 int run(const BenchArguments& arguments);
+
+/// How far one side's predictions of a text are from another's.
+struct KlArguments {
+  KlOptions options;                   // the model and threads of b come from below and from a
+  std::optional<std::string> model_b;  // absent: the model of a
+  std::optional<std::string> data_path;
+  bool is_json = false;
+};
+void declare(FlagSet& flags, KlArguments& arguments);
+int run(const KlArguments& arguments);
 
 }  // namespace tessera::cli

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <exception>
-#include <new>
 #include <utility>
 
 #include "tessera/artifacts/tokenizer_files.h"
+#include "tessera/base/boundary.h"
 #include "tessera/base/check.h"
 #include "tessera/base/thread_pool.h"
 #include "tessera/execution/channel.h"
@@ -17,19 +17,7 @@
 namespace tessera {
 namespace {
 
-/// Runs `job` so that only Error leaves it, whatever MLX or the system throws.
-template <typename Job>
-auto with_errors(Job job) {
-  try {
-    return job();
-  } catch (const Error&) {
-    throw;
-  } catch (const std::bad_alloc&) {
-    base::fail(ErrorKind::kResourceExhausted, "[execution.engine] out of memory");
-  } catch (const std::exception& error) {
-    base::fail(ErrorKind::kInternal, "[execution.engine] ", error.what());
-  }
-}
+constexpr const char* kWhere = "[execution.engine]";
 
 }  // namespace
 
@@ -54,7 +42,8 @@ struct Engine::Impl {
       : info(models::describe(open, options.precision)),
         tokenizer(Tokenizer::load(source)),
         chat_template(load_chat_template(source, tokenizer)),
-        model(worker.call([&] { return with_errors([&] { return models::load_model(open, options); }); })) {
+        model(worker.call(
+            [&] { return base::with_errors(kWhere, [&] { return models::load_model(open, options); }); })) {
     context_length = model->composition().context_length;
     vocab_size = model->config().vocab_size;
     end_tokens = info.eos_token_ids;
@@ -164,7 +153,7 @@ GenerationResult Session::generate(const GenerationRequest& request, const Token
   std::exception_ptr failure;
   engine.worker.post([&] {
     try {
-      result = with_errors([&] {
+      result = base::with_errors(kWhere, [&] {
         if (!impl_->sequence) impl_->sequence = std::make_unique<execution::Sequence>(engine.model);
         return execution::run_generation(*impl_->sequence, prompt, request.options, engine.context(),
                                          stop.get_token(),

@@ -108,6 +108,51 @@ TEST(CliBadInput, BenchLongerThanTheContext) {
                  kRuntimeError, "context");
 }
 
+TEST(CliBadInput, KlTextsThatCannotBeScored) {
+  const ModelCopy folder;
+  const auto path = folder.file("text.txt");
+  const auto kl = [&](const Arguments& more) {
+    Arguments arguments = {"kl", fixture(), "--data-path", path.string()};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_cli(arguments);
+  };
+  expect_refused(kl({}), kRuntimeError, "--data-path " + path.string() + ": No such file");
+  std::ofstream(path) << "";
+  expect_refused(kl({}), kRuntimeError, "--data-path " + path.string() + " is empty");
+  std::ofstream(path) << "a few words";
+  expect_refused(kl({}), kRuntimeError, path.string() + " has ");
+  expect_refused(run_cli({"kl", fixture(), "--data-path", folder.path()}), kRuntimeError, folder.path());
+  expect_refused(run_cli({"kl", fixture()}), kUsageError, "--data-path");
+}
+
+TEST(CliBadInput, KlSidesThatCannotBeCompared) {
+  const std::string text = std::string(TESSERA_FIXTURES) + "/text.txt";
+  const auto kl = [&](const Arguments& more) {
+    Arguments arguments = {"kl", fixture(), "--data-path", text, "--context", "64"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_cli(arguments);
+  };
+  expect_refused(kl({"--model-b", fixture("no-such-model")}), kRuntimeError, "no-such-model");
+  const ModelCopy model;
+  model.edit_json("config.json", "vocab_size", 385);
+  expect_refused(kl({"--model-b", model.path()}), kRuntimeError, "vocabularies differ");
+}
+
+TEST(CliBadInput, KlValuesOutOfRange) {
+  const auto kl = [](const Arguments& more) {
+    Arguments arguments = {"kl", fixture(), "--data-path", std::string(TESSERA_FIXTURES) + "/text.txt"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_cli(arguments);
+  };
+  expect_refused(kl({"--context", "2"}), kUsageError, "--context");
+  expect_refused(kl({"--context", "513"}), kRuntimeError, "513");
+  expect_refused(kl({"--max-tokens", "-1"}), kUsageError, "--max-tokens");
+  expect_refused(kl({"--max-tokens", "100"}), kUsageError, "--max-tokens");
+  expect_refused(kl({"--dtype-b", "float16"}), kUsageError, "--dtype-b");
+  expect_refused(kl({"--threads", "-1"}), kUsageError, "--threads");
+  expect_refused(kl({"--model-b", "x", "y"}), kUsageError, "contradicts");
+}
+
 TEST(CliBadInput, TokensThatDoNotExist) {
   expect_refused(run_cli({"tokenize", "--decode", "1 2 three", "--model", fixture()}), kUsageError, "three");
   expect_refused(run_cli({"tokenize", "--decode", "999999", "--model", fixture()}), kUsageError, "999999");

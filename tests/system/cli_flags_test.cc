@@ -100,6 +100,18 @@ Json describe(const BenchArguments& arguments) {
   return json;
 }
 
+Json describe(const KlArguments& arguments) {
+  return {{"model", arguments.options.a.model},
+          {"precision", precision_name(arguments.options.a.precision)},
+          {"threads", arguments.options.a.threads},
+          {"model_b", optional_json(arguments.model_b)},
+          {"precision_b", precision_name(arguments.options.b.precision)},
+          {"data_path", optional_json(arguments.data_path)},
+          {"context", arguments.options.window_tokens},
+          {"max_tokens", arguments.options.max_tokens},
+          {"is_json", arguments.is_json}};
+}
+
 template <typename Arguments>
 Json parse(const std::vector<std::string>& words) {
   CLI::App app;
@@ -140,6 +152,7 @@ const std::map<std::string, std::string> kValues = {
     {"--no-special", ""},           {"--text", "hello"},            {"--endpoint", "there"},
     {"--revision", "branch"},       {"--file", "Q4"},                     {"--prompt-tokens", "5"},       {"--generation-tokens", "5"},
     {"--context", "5"},             {"--repeat", "5"},              {"--num-trials", "5"},
+    {"--model-b", "other"},         {"--dtype-b", "float32"},       {"--data-path", "text.txt"},
 };
 // clang-format on
 
@@ -175,6 +188,7 @@ TEST(CliFlags, EveryFlagOfInspectChangesAnOption) { check_verb<InspectArguments>
 TEST(CliFlags, EveryFlagOfTokenizeChangesAnOption) { check_verb<TokenizeArguments>(); }
 TEST(CliFlags, EveryFlagOfPullChangesAnOption) { check_verb<PullArguments>(); }
 TEST(CliFlags, EveryFlagOfBenchChangesAnOption) { check_verb<BenchArguments>(); }
+TEST(CliFlags, EveryFlagOfKlChangesAnOption) { check_verb<KlArguments>(); }
 
 std::string usage_error(const std::vector<std::string>& words) {
   try {
@@ -261,6 +275,12 @@ TEST(CliFlags, AWordIsAPromptEvenIfItNamesAVerb) {
   EXPECT_EQ(parse<GenerateArguments>({"prompt="})["prompt"], "prompt=");
   EXPECT_EQ(parse<GenerateArguments>({"--prompt", "--stop="})["prompt"], "--stop=");
   EXPECT_EQ(parse<GenerateArguments>({"--", "--raw="})["prompt"], "--raw=");
+}
+
+TEST(CliFlags, KlTakesBothModelsAsArguments) {
+  const Json options = parse<KlArguments>({"one", "--json", "two"});
+  EXPECT_EQ(options["model"], "one");
+  EXPECT_EQ(options["model_b"], "two");
 }
 
 TEST(CliFlags, RepeatedStopsAreKeptInOrder) {

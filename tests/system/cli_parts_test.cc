@@ -34,6 +34,7 @@ TEST(Terminal, ProgressShowsTheFraction) {
   EXPECT_EQ(progress_line("weights", 512, 1024, 4), "weights [##..]  50 % of 1.00 KiB");
   EXPECT_EQ(progress_line("weights", 2048, 1024, 4), "weights [####] 100 % of 1.00 KiB");
   EXPECT_EQ(progress_line("weights", 512, 0, 4), "weights 512 B");
+  EXPECT_EQ(progress_line("windows", 1000, 2000, 4, ProgressUnit::kCount), "windows [##..]  50 % of 2000");
 }
 
 TEST(JsonOutput, InvalidUtf8IsReplaced) { EXPECT_EQ(dump_line("a\xFF"), "\"a\xEF\xBF\xBD\"\n"); }

@@ -1,4 +1,4 @@
-// The smaller verbs: inspect, tokenize, bench, pull, and the program's own help.
+// The smaller verbs: inspect, tokenize, bench, kl, pull, and the program's own help.
 #include <sstream>
 
 #include "tests/system/cli.h"
@@ -9,7 +9,7 @@ namespace {
 TEST(CliProgram, HelpAndVersion) {
   EXPECT_TRUE(text_of(run_cli({"--version"})).starts_with("tessera "));
   const std::string help = text_of(run_cli({"--help"}));
-  for (const char* verb : {"generate", "chat", "inspect", "tokenize", "pull", "bench"}) {
+  for (const char* verb : {"generate", "chat", "inspect", "tokenize", "pull", "bench", "kl"}) {
     EXPECT_NE(help.find(verb), std::string::npos) << verb;
     EXPECT_NE(text_of(run_cli({verb, "--help"})).find("--"), std::string::npos) << verb;
   }
@@ -123,6 +123,59 @@ TEST(CliBench, TableNamesBothCases) {
   for (const char* part : {"prefill", "decode", "tokens/s", "GB/s"}) {
     EXPECT_NE(table.find(part), std::string::npos) << table;
   }
+}
+
+/// kl over the first tokens of the fixtures' text.
+Arguments small_kl(const Arguments& more) {
+  Arguments arguments = {"kl",        fixture(), "--data-path",  std::string(TESSERA_FIXTURES) + "/text.txt",
+                         "--context", "64",      "--max-tokens", "200"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+TEST(CliKl, JsonHasBothSides) {
+  const auto json = json_of(run_cli(small_kl({"--dtype", "float32", "--dtype-b", "bfloat16", "--json"})));
+  EXPECT_EQ(json["a"]["model"], fixture());
+  EXPECT_EQ(json["b"]["model"], fixture());
+  EXPECT_EQ(json["a"]["dtype"], "float32");
+  EXPECT_EQ(json["b"]["dtype"], "bfloat16");
+  EXPECT_EQ(json["windows"], 3);
+  EXPECT_EQ(json["tokens"], 3 * 31);
+  EXPECT_EQ(json["context"], 64);
+  EXPECT_EQ(json["infinite_tokens"], 0);
+  EXPECT_EQ(json["is_cancelled"], false);
+  EXPECT_GT(json["text_tokens"].get<int>(), 200);
+  EXPECT_GT(json["kl"]["mean"].get<double>(), 0);
+  EXPECT_LT(json["kl"]["mean"].get<double>(), 0.1);
+  EXPECT_GE(json["kl"]["max"].get<double>(), json["kl"]["q99"].get<double>());
+  EXPECT_GT(json["same_top"].get<double>(), 0.5);
+  for (const char* side : {"a", "b"}) EXPECT_GT(json[side]["perplexity"].get<double>(), 1);
+}
+
+TEST(CliKl, IdenticalSidesAreZeroApart) {
+  const auto json = json_of(run_cli(small_kl({"--json"})));
+  EXPECT_EQ(json["kl"]["mean"], 0.0);
+  EXPECT_EQ(json["kl"]["max"], 0.0);
+  EXPECT_EQ(json["same_top"], 1.0);
+  EXPECT_EQ(json["ln_ratio"], 0.0);
+}
+
+TEST(CliKl, TheSecondModelIsAFlagOrAnArgument) {
+  const std::string by_flag = text_of(run_cli(small_kl({"--model-b", fixture("llama-tiny-4bit")})));
+  EXPECT_EQ(text_of(run_cli(small_kl({fixture("llama-tiny-4bit")}))), by_flag);
+  EXPECT_EQ(text_of(run_cli(small_kl({fixture("llama-tiny-4bit"), "--threads", "1"}))), by_flag);
+  for (const char* part :
+       {"KL(A||B)", "perplexity", "same top", "93 in 3 windows of 64", "llama-tiny-4bit"}) {
+    EXPECT_NE(by_flag.find(part), std::string::npos) << by_flag;
+  }
+}
+
+TEST(CliKl, TheTextMayComeFromStandardInput) {
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "words and more words ";
+  const ProcessResult result =
+      run_cli({"kl", fixture(), "--data-path", "-", "--context", "16", "--json"}, text);
+  EXPECT_GT(json_of(result)["windows"].get<int>(), 5);
 }
 
 TEST(CliPull, RefusesNamesThatCannotBeOne) {

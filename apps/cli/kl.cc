@@ -88,8 +88,10 @@ void declare(FlagSet& flags, KlArguments& arguments) {
   declare_model_name(flags, options.a.model, "model");
   flags.text({"--model-b", "model-b"}, arguments.model_b,
              "The side that is measured; absent: the same model. Also accepted as the second argument");
-  flags.precision({"--dtype"}, options.a.precision, "Arithmetic of the reference: auto, float32 or bfloat16");
-  flags.precision({"--dtype-b"}, options.b.precision, "Arithmetic of the side that is measured");
+  flags.precision({"--dtype", "--precision"}, options.a.precision,
+                  "Arithmetic of the reference: auto, float32, bfloat16 or int8");
+  flags.precision({"--dtype-b", "--precision-b"}, options.b.precision,
+                  "Arithmetic of the side that is measured");
   flags.text({kDataFlag}, arguments.data_path, "A file with the text; '-' reads standard input");
   flags.integer({"--context"}, options.window_tokens, {.min = 3},
                 "Tokens of a window; what its second half predicts is scored");

@@ -49,7 +49,7 @@ class Llama final : public CausalModel {
       // Some tied checkpoints ship the head as well.
       for (const char* part : {"lm_head.weight", "lm_head.scales", "lm_head.biases"}) weights.ignore(part);
     } else {
-      head_ = weights.linear("lm_head", config.hidden_size, config.vocab_size, false);
+      head_ = weights.head("lm_head", config.hidden_size, config.vocab_size);
     }
     weights.check_all_used();
     const kernels::PageShape shape{.page_tokens = composition.page_tokens,

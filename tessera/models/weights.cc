@@ -35,8 +35,18 @@ layers::Linear Weights::linear(const std::string& path, int64_t in, int64_t out,
   return layers::Linear(std::move(matrix), std::move(bias), runtime_);
 }
 
+kernels::Runtime Weights::head_runtime() const {
+  kernels::Runtime runtime = runtime_;
+  if (runtime.products == kernels::Products::kInt8) runtime.products = kernels::Products::kBFloat16;
+  return runtime;
+}
+
+layers::Linear Weights::head(const std::string& path, int64_t hidden_size, int64_t vocab_size) {
+  return layers::Linear(weight(path, vocab_size, hidden_size), std::nullopt, head_runtime());
+}
+
 layers::Embedding Weights::embedding(const std::string& path, int64_t vocab_size, int64_t hidden_size) {
-  return layers::Embedding(weight(path, vocab_size, hidden_size), dtype_, runtime_);
+  return layers::Embedding(weight(path, vocab_size, hidden_size), dtype_, head_runtime());
 }
 
 layers::RmsNorm Weights::rms_norm(const std::string& path, int64_t size, double eps) {

@@ -27,6 +27,9 @@ class Weights {
   /// `path`.weight as [out, in], with `path`.bias when `has_bias`.
   /// Throws InvalidArtifact naming the tensor when it is missing or has another shape.
   layers::Linear linear(const std::string& path, int64_t in, int64_t out, bool has_bias);
+  /// The output head [vocabulary, hidden]. With the embedding, which serves as the head of tied models, it
+  /// never takes int8 activations: it decides between neighbouring tokens, and a prompt passes it once.
+  layers::Linear head(const std::string& path, int64_t hidden_size, int64_t vocab_size);
   layers::Embedding embedding(const std::string& path, int64_t vocab_size, int64_t hidden_size);
   layers::RmsNorm rms_norm(const std::string& path, int64_t size, double eps);
   /// A float32 vector of `size` elements, absent when the checkpoint has none of this name.
@@ -40,6 +43,7 @@ class Weights {
   const kernels::Runtime& runtime() const { return runtime_; }
 
  private:
+  kernels::Runtime head_runtime() const;
   tensor::Weight weight(const std::string& path, int64_t rows, int64_t columns);
   mlx::core::array vector(const std::string& name, int64_t size, mlx::core::Dtype dtype);
 

@@ -152,7 +152,7 @@ const std::map<std::string, std::string> kValues = {
     {"--no-special", ""},           {"--text", "hello"},            {"--endpoint", "there"},
     {"--revision", "branch"},       {"--file", "Q4"},                     {"--prompt-tokens", "5"},       {"--generation-tokens", "5"},
     {"--context", "5"},             {"--repeat", "5"},              {"--num-trials", "5"},
-    {"--model-b", "other"},         {"--dtype-b", "float32"},       {"--data-path", "text.txt"},
+    {"--model-b", "other"},         {"--dtype-b", "float32"},    {"--precision-b", "int8"},       {"--data-path", "text.txt"},
 };
 // clang-format on
 

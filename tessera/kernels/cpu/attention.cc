@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "tessera/kernels/cpu/attention_run.h"
-#include "tessera/kernels/cpu/operand.h"
 #include "tessera/kernels/cpu/pages.h"
 #include "tessera/kernels/cpu/primitive.h"
+#include "tessera/kernels/cpu/scratch.h"
 #include "tessera/kernels/reference/attention.h"
 
 namespace tessera::kernels::cpu {

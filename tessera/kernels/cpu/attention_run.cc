@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tessera/base/check.h"
-#include "tessera/kernels/cpu/operand.h"
+#include "tessera/kernels/cpu/scratch.h"
 #include "tessera/kernels/cpu/targets.h"
 
 namespace tessera::kernels::cpu {
@@ -88,9 +88,11 @@ void run_attention(const AttentionRun& run, base::ThreadPool& pool) {
   std::size_t parts = 0;
   for (const AttentionRow& row : run.rows) {
     if (row.length > 1) {
-      // The last block sees the most keys. Tasks are taken from the highest number down, so it goes first
-      // and no thread is left with it at the end.
-      for (int first = 0; first < row.length; first += kQueryBlock) {
+      // Late blocks see the most keys. They are spread over the threads' shares of the tasks: block by block
+      // from both ends.
+      const int blocks = (row.length + kQueryBlock - 1) / kQueryBlock;
+      for (int i = 0; i < blocks; ++i) {
+        const int first = (i % 2 == 0 ? i / 2 : blocks - 1 - i / 2) * kQueryBlock;
         for (int head = 0; head < kv_heads; ++head)
           pieces.push_back({&row, head, first, std::min(row.length, first + kQueryBlock)});
       }

@@ -12,7 +12,7 @@
 namespace {
 
 // How far ahead of the loads weights are fetched. The hardware's own prefetcher stops at 4 KiB pages.
-constexpr int kPrefetchBytes = 2560;
+constexpr int kPrefetchBytes = 8192;
 // Columns whose decoded codes stay in the first-level cache while all rows pass over them.
 constexpr int kStripColumns = 256;
 constexpr int kStripRows = 4;  // rows per register block beside kStripTiles tiles: 12 + 12 accumulators
@@ -281,10 +281,10 @@ void dot_pairs_tile(const PackedLayout& layout, const std::byte* tile, const Ope
     }
     for (int unit = 0; unit < layout.group_size / 32; ++unit) {
       const std::byte* from = tile + static_cast<std::size_t>(unit) * kBits * 64;
-      for (int line = 0; line < kBits; ++line) _mm_prefetch(from + kPrefetchBytes + 64 * line, _MM_HINT_T0);
+      for (int line = 0; line < kBits; ++line) _mm_prefetch(from + kPrefetchBytes + 64 * line, _MM_HINT_T1);
       const std::size_t first = group * group_words + static_cast<std::size_t>(unit) * 16;
       int term = 0;
-      for_each_pair<kBits>(from, tables, [&](int pair, __m512i codes) {
+      const auto add = [&](int pair, __m512i codes) {
         for (int row = 0; row < kRows; ++row) {
           dots[row][term % kChains] =
               add_dot(dots[row][term % kChains], codes,
@@ -292,10 +292,15 @@ void dot_pairs_tile(const PackedLayout& layout, const std::byte* tile, const Ope
                                      first + static_cast<std::size_t>(pair)));
         }
         ++term;
-      });
+      };
+      // With several rows, one product per pair of 8-bit codes pays for putting the halves together.
+      if constexpr (kRows >= 4)
+        for_each_whole_pair<kBits>(from, tables, add);
+      else
+        for_each_pair<kBits>(from, tables, add);
     }
     const std::byte* constants = tile + layout.group_code_bytes();
-    _mm_prefetch(constants + kPrefetchBytes, _MM_HINT_T0);
+    _mm_prefetch(constants + kPrefetchBytes, _MM_HINT_T1);
     const auto scale = (__m512)load_values(constants, layout.type);
     const auto bias = (__m512)load_values(constants + kLanes * layout.type_bytes(), layout.type);
     for (int row = 0; row < kRows; ++row) {
@@ -325,7 +330,7 @@ void dot_quads_tile(const PackedLayout& layout, const std::byte* tile, const Ope
     }
     for (int unit = 0; unit < layout.group_size / 32; ++unit) {
       const std::byte* from = tile + static_cast<std::size_t>(unit) * kBits * 64;
-      for (int line = 0; line < kBits; ++line) _mm_prefetch(from + kPrefetchBytes + 64 * line, _MM_HINT_T0);
+      for (int line = 0; line < kBits; ++line) _mm_prefetch(from + kPrefetchBytes + 64 * line, _MM_HINT_T1);
       const std::size_t first = group * group_words + static_cast<std::size_t>(unit) * 8;
       for_each_quad<kBits>(from, [&](int quad, __m512i codes) {
         for (int row = 0; row < kRows; ++row) {
@@ -337,7 +342,7 @@ void dot_quads_tile(const PackedLayout& layout, const std::byte* tile, const Ope
       });
     }
     const std::byte* constants = tile + layout.group_code_bytes();
-    _mm_prefetch(constants + kPrefetchBytes, _MM_HINT_T0);
+    _mm_prefetch(constants + kPrefetchBytes, _MM_HINT_T1);
     const auto scale = (__m512)load_values(constants, layout.type);
     const auto bias = (__m512)load_values(constants + kLanes * layout.type_bytes(), layout.type);
     for (int row = 0; row < kRows; ++row) {
@@ -364,7 +369,7 @@ void dot_dense_tile(const PackedLayout& layout, const std::byte* tile, const Ope
   for (std::size_t pair = 0; pair < pairs; pair += 4) {
 #pragma GCC unroll 4
     for (std::size_t i = 0; i < 4; ++i, tile += 64) {
-      _mm_prefetch(tile + kPrefetchBytes, _MM_HINT_T0);
+      _mm_prefetch(tile + kPrefetchBytes, _MM_HINT_T1);
       const __m512i values = dense.pair(tile);
       for (int row = 0; row < kRows; ++row) {
         auto& sum = sums[row][i % kChains];

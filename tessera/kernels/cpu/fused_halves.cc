@@ -286,7 +286,7 @@ void MlpWork::run() {
   if (!up_adapters.is_absent()) up_adapters.project(normed, length);
   // The same rows of both matrices go together, so that the gate is applied while they are near.
   std::vector<std::pair<int, int>> pieces;
-  for_each_piece(weights.gate.matrix.layout.tiles(), pool.threads(),
+  for_each_piece(weights.gate.matrix.layout, 2 * m, pool.threads(),
                  [&](int first, int last) { pieces.emplace_back(first, last); });
   const Product gate_product{
       .matrix = &weights.gate.matrix, .x = operands.of(0), .y = gate, .bias = floats(weights.gate.bias)};

@@ -21,9 +21,11 @@ struct Product {
 /// Tiles [first, last) of a product, on the calling thread.
 void multiply_tiles(const Product& product, int m, int first_tile, int last_tile);
 
-/// Cuts `tiles` into a few pieces per thread, to even out the threads' speeds, at whole strips. Results do
-/// not depend on where they are cut. Calls visit(first, last) for each.
-void for_each_piece(int tiles, int threads, const std::function<void(int, int)>& visit);
+/// Cuts a matrix's tiles at whole strips into a few pieces per thread, which even out the threads' speeds,
+/// but no smaller than is worth a task. Results do not depend on where they are cut. `m` is the number of rows
+/// that pass over it. Calls visit(first, last) for each.
+void for_each_piece(const PackedLayout& layout, int m, int threads,
+                    const std::function<void(int, int)>& visit);
 
 /// All tiles of all products, in one run of the pool.
 void multiply(base::ThreadPool& pool, const std::vector<Product>& products, int m);

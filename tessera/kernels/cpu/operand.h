@@ -1,28 +1,14 @@
 // Activations made ready for products with packed matrices.
 #pragma once
 
-#include <new>
+#include <memory>
 #include <vector>
 
 #include "tessera/kernels/cpu/packed_matmul_task.h"
+#include "tessera/kernels/cpu/scratch.h"
 #include "tessera/kernels/packed_matrix.h"
 
 namespace tessera::kernels::cpu {
-
-/// Memory without initial values, aligned to a cache line.
-class Scratch {
- public:
-  explicit Scratch(std::size_t bytes) : data_(static_cast<std::byte*>(::operator new(bytes, kLine))) {}
-  ~Scratch() { ::operator delete(data_, kLine); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  std::byte* data() const { return data_; }
-  float* floats() const { return reinterpret_cast<float*>(data_); }
-
- private:
-  static constexpr std::align_val_t kLine{64};
-  std::byte* data_;
-};
 
 /// Rows that are worth a task of their own.
 inline constexpr int kRowsPerTask = 16;

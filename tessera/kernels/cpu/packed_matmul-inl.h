@@ -161,7 +161,8 @@ using DecodeTile = void (*)(const PackedLayout&, const std::byte*, float*);
 // Rows that share a decoded value in a register: as many sums as the target has registers to spare.
 #if defined(__AVX512F__)
 constexpr int kBlockRows = 12;
-constexpr int kFewRows = 4;  // up to here codes are decoded as they are used; above, a tile once for all rows
+constexpr int kFewRows =
+    11;  // up to here codes are decoded as they are used; above, a tile once for all rows
 #elif defined(__AVX2__) || defined(__aarch64__)
 constexpr int kBlockRows = 4;
 constexpr int kFewRows = 1;

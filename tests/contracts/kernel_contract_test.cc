@@ -1,7 +1,4 @@
 // The kernel contract: every implementation this processor runs, against the plain reference.
-#include <functional>
-#include <iostream>
-
 #include "tessera/error.h"
 #include "tessera/kernels/activation.h"
 #include "tessera/kernels/attention.h"
@@ -14,11 +11,13 @@
 #include "tessera/kernels/reference/elementwise.h"
 #include "tessera/kernels/reference/matmul.h"
 #include "tests/arrays.h"
+#include "tests/contracts/each_target.h"
 
 namespace tessera {
 namespace {
 
 using test::close;
+using test::for_each_target;
 using test::normal;
 namespace mx = mlx::core;
 
@@ -71,23 +70,6 @@ TEST(PackedMatrix, TakesOnlyWhatTheKernelsRead) {
   EXPECT_FALSE(kernels::can_pack(mx::zeros({4, 32}, mx::int32)));
   const auto parts = mx::quantize(normal({8, 64}, 1), 32, 4, "mxfp4");
   EXPECT_FALSE(kernels::can_pack(tensor::QuantizedTensor{parts[0], parts[1], std::nullopt, 32, 4, "mxfp4"}));
-}
-
-/// Runs `check` on every target of this processor; says which ones it lacks.
-void for_each_target(const std::function<void()>& check) {
-  int ran = 0;
-  for (const auto& target : kernels::cpu::targets()) {
-    if (!target.is_supported()) {
-      std::cout << "not run on this processor: " << target.name << "\n";
-      continue;
-    }
-    SCOPED_TRACE(target.name);
-    const kernels::cpu::ForcedTarget forced(target.name);
-    ASSERT_STREQ(kernels::cpu::target().name, target.name);
-    check();
-    ++ran;
-  }
-  EXPECT_GE(ran, 1);
 }
 
 TEST(Targets, AreForcedByNameAndGivenBack) {

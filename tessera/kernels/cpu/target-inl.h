@@ -20,5 +20,6 @@ namespace tessera::kernels::cpu::TESSERA_TARGET {
 #include "tessera/kernels/cpu/elementwise-inl.h"
 #include "tessera/kernels/cpu/packed_matmul-inl.h"
 #include "tessera/kernels/cpu/vectors-inl.h"
+#include "tessera/kernels/cpu/vocabulary-inl.h"
 
 }  // namespace tessera::kernels::cpu::TESSERA_TARGET

@@ -19,6 +19,9 @@ namespace tessera::kernels::cpu {
   void swiglu(const float* gate, const float* up, std::size_t n, float* out);                           \
   void rope_angles(float position, const float* frequencies, int half, float* cosines, float* sines);   \
   void rotate(const float* x, const float* cosines, const float* sines, int half, int dim, float* out); \
+  int32_t argmax(const float* x, std::size_t n, bool* is_beyond);                                       \
+  std::size_t find_above(const float* x, std::size_t begin, std::size_t n, float threshold);            \
+  double sum_exp(const float* x, std::size_t n, float largest);                                         \
   }
 TESSERA_DECLARE_TARGET(baseline)
 #if defined(__x86_64__)
@@ -44,10 +47,11 @@ bool has_avx512bf16() {
 }
 #endif
 
-#define TESSERA_TARGET_ROW(target, is_supported)                                                       \
-  {                                                                                                    \
-#target, is_supported, target::prepare_rows, target::packed_matmul, target::attention,             \
-        target::merge_attention, target::rms_norm, target::swiglu, target::rope_angles, target::rotate \
+#define TESSERA_TARGET_ROW(target, is_supported)                                                        \
+  {                                                                                                     \
+#target, is_supported, target::prepare_rows, target::packed_matmul, target::attention,              \
+        target::merge_attention, target::rms_norm, target::swiglu, target::rope_angles, target::rotate, \
+        target::argmax, target::find_above, target::sum_exp                                             \
   }
 constexpr Target kTargets[] = {
 #if defined(__x86_64__)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 namespace tessera::kernels::cpu {
@@ -28,6 +29,12 @@ struct Target {
   void (*rope_angles)(float position, const float* frequencies, int half, float* cosines, float* sines);
   /// Rotates elements i and half + i of a head of `dim` elements; out may be x.
   void (*rotate)(const float* x, const float* cosines, const float* sines, int half, int dim, float* out);
+  /// As kernels::argmax().
+  int32_t (*argmax)(const float* x, std::size_t n, bool* is_beyond);
+  /// The first index from `begin` on whose value exceeds the threshold, n if there is none.
+  std::size_t (*find_above)(const float* x, std::size_t begin, std::size_t n, float threshold);
+  /// Sum of e^(x - largest), in double; no value is larger than `largest`.
+  double (*sum_exp)(const float* x, std::size_t n, float largest);
 };
 
 /// All of them, the fastest first; the last one runs everywhere.

@@ -1,11 +1,12 @@
-"""The frequency tables of rope scalings, by the functions of transformers itself, from configurations as
-published checkpoints write them."""
+"""Rope scalings by transformers itself: frequency tables of configurations as published checkpoints write
+them, and the logits of a tiny model under some."""
 
 import json
 
 import numpy as np
 import torch
-from transformers import LlamaConfig
+from safetensors.numpy import load_file
+from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
@@ -130,6 +131,18 @@ CASES = {
 }
 
 
+# Of the model llama-tiny-tied: other settings of its config.json. Sequences are longer than 16 ids, so that
+# transformers takes the long factors too.
+MODEL_CASES = {
+    "yarn": {"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}},
+    "longrope": {"original_max_position_embeddings": 16, "rope_scaling": LONGROPE},
+    "longrope_small_scale": {
+        "original_max_position_embeddings": 16,
+        "rope_scaling": {**LONGROPE, "attention_factor": 0.8},
+    },
+}
+
+
 def _config(changes):
     config = LlamaConfig.from_dict({**BASE, **changes})
     config.standardize_rope_params()
@@ -160,4 +173,27 @@ def make(root):
         {"name": name, "length": length, "config": {**BASE, **changes}} for name, (changes, length) in CASES.items()
     ]
     (directory / "rope_scalings.json").write_text(json.dumps(cases, indent=1) + "\n", encoding="utf-8")
+    _models(root)
     return {"cases": len(cases)}
+
+
+def _models(root):
+    model = root / "llama-tiny-tied"
+    weights = {name: torch.from_numpy(value) for name, value in load_file(model / "model.safetensors").items()}
+    golden = load_file(model / "golden.safetensors")
+    ids = torch.from_numpy(golden["input_ids"]).long()[None]
+    settings = json.loads((model / "config.json").read_text(encoding="utf-8"))
+    logits = {}
+    for name, changes in MODEL_CASES.items():
+        config = LlamaConfig.from_dict({**settings, **changes}, attn_implementation="eager")
+        reference = LlamaForCausalLM(config).float().eval()
+        missing, unexpected = reference.load_state_dict(weights, strict=False)
+        if set(missing) - {"lm_head.weight"} or unexpected:
+            raise ValueError(f"{model}: {missing} {unexpected}")
+        reference.tie_weights()
+        with torch.no_grad():
+            logits[name] = reference(ids).logits[0].numpy()[golden["positions"]]
+    directory = root / "rope-models"
+    directory.mkdir(exist_ok=True)
+    write_safetensors(directory / "golden.safetensors", {k: np.ascontiguousarray(v) for k, v in logits.items()})
+    (directory / "cases.json").write_text(json.dumps(MODEL_CASES, indent=1) + "\n", encoding="utf-8")

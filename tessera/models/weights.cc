@@ -63,7 +63,7 @@ layers::Embedding Weights::embedding(const std::string& path, int64_t vocab_size
 }
 
 layers::RmsNorm Weights::rms_norm(const std::string& path, int64_t size, double eps) {
-  return layers::RmsNorm(vector(path + ".weight", size, dtype_), static_cast<float>(eps));
+  return layers::RmsNorm(vector(path + ".weight", size, dtype_), static_cast<float>(eps), runtime_);
 }
 
 std::optional<mx::array> Weights::optional_vector(const std::string& name, int64_t size) {

@@ -165,7 +165,46 @@ int print_environment(bool is_json) {
   std::string text;
   for (const auto& [name, meaning] : environment_variables()) {
     json.push_back({{"name", name}, {"meaning", meaning}});
-    text += fmt::format("{:<18} {}\n", name, meaning);
+    text += fmt::format("{:<22} {}\n", name, meaning);
+  }
+  write_output(is_json ? dump_pretty(json) : text);
+  return 0;
+}
+
+const char* kernel_state(const KernelInfo& kernel) {
+  if (kernel.is_in_use) return "in use";
+  return kernel.is_supported ? "available" : "not on this CPU";
+}
+
+/// For example "float32 x bfloat16, 4 or 8 bits, groups of 32 or 64; K % 32 == 0".
+std::string operands_text(const KernelInfo& kernel) {
+  std::string text = fmt::format("{}", fmt::join(kernel.inputs, "/"));
+  if (!kernel.stored.empty()) text += fmt::format(" x {}", fmt::join(kernel.stored, "/"));
+  if (!kernel.bits.empty()) text += fmt::format(", {} bits", fmt::join(kernel.bits, "/"));
+  if (!kernel.group_sizes.empty()) text += fmt::format(", groups of {}", fmt::join(kernel.group_sizes, "/"));
+  if (!kernel.shapes.empty()) text += fmt::format("; {}", kernel.shapes);
+  return text;
+}
+
+int print_kernels(bool is_json) {
+  Json json = Json::array();
+  std::string text =
+      fmt::format("{:<18} {:<11} {:<16} {}\n", "operation", "target", "state", "activations x stored");
+  std::string previous;
+  for (const KernelInfo& kernel : kernel_implementations()) {
+    json.push_back({{"operation", kernel.operation},
+                    {"target", kernel.target},
+                    {"is_supported", kernel.is_supported},
+                    {"is_in_use", kernel.is_in_use},
+                    {"inputs", kernel.inputs},
+                    {"stored", kernel.stored},
+                    {"bits", kernel.bits},
+                    {"group_sizes", kernel.group_sizes},
+                    {"shapes", kernel.shapes}});
+    const std::string operands = operands_text(kernel);
+    text += fmt::format("{:<18} {:<11} {:<16} {}\n", kernel.operation, kernel.target, kernel_state(kernel),
+                        operands == previous ? "the same" : operands);
+    previous = operands;
   }
   write_output(is_json ? dump_pretty(json) : text);
   return 0;
@@ -177,10 +216,13 @@ void declare(FlagSet& flags, InspectArguments& arguments) {
   declare_model_name(flags, arguments.model, "model");
   flags.toggle({"--json"}, arguments.is_json, "Print one JSON object");
   flags.toggle({"--env"}, arguments.lists_environment, "List the environment variables that have a meaning");
+  flags.toggle({"--kernels"}, arguments.lists_kernels,
+               "List what implements each operation, and what runs here");
 }
 
 int run(const InspectArguments& arguments) {
   if (arguments.lists_environment) return print_environment(arguments.is_json);
+  if (arguments.lists_kernels) return print_kernels(arguments.is_json);
   const ModelInfo info = inspect_model(arguments.model);
   const TextInfo text = read_text_info(arguments.model);
   write_output(arguments.is_json ? dump_pretty(model_json(info, text)) : model_text(info, text));

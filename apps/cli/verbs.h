@@ -37,11 +37,12 @@ struct ChatArguments {
 void declare(FlagSet& flags, ChatArguments& arguments);
 int run(const ChatArguments& arguments);
 
-/// Describes a model from its files, or lists the environment variables.
+/// Describes a model from its files, or lists the environment variables or the kernels.
 struct InspectArguments {
   std::string model = ModelOptions{}.model;
   bool is_json = false;
   bool lists_environment = false;
+  bool lists_kernels = false;
 };
 void declare(FlagSet& flags, InspectArguments& arguments);
 int run(const InspectArguments& arguments);

@@ -16,6 +16,9 @@ constexpr EnvVariable kVariables[] = {
     {"HF_HUB_CACHE", "Hugging Face model cache, default $HF_HOME/hub"},
     {"HF_ENDPOINT", "endpoint of `pull` when --endpoint is not given"},
     {"HF_TOKEN", "bearer token that `pull` sends to the endpoint"},
+    {"TESSERA_KERNEL_TARGET",
+     "instruction set of the kernels, of those that `inspect --kernels` lists; default "
+     "the fastest that the processor runs"},
     {"TESSERA_PYTHON", "Python used to download the default model, default python3"},
 };
 

@@ -4,6 +4,7 @@
 
 #include "tessera/artifacts/default_model.h"
 #include "tessera/base/check.h"
+#include "tessera/kernels/registry.h"
 #include "tessera/models/registry.h"
 #include "tessera/models/weights.h"
 
@@ -15,6 +16,7 @@ artifacts::ModelFiles find_or_fetch_model(const std::string& name) {
 }
 
 OpenModel open_model(const std::string& name, std::shared_ptr<base::ThreadPool> pool) {
+  kernels::check_target();
   OpenModel model{.name = name,
                   .files = find_or_fetch_model(name),
                   .checkpoint = nullptr,

@@ -72,7 +72,10 @@ Json describe(const ChatArguments& arguments) {
 }
 
 Json describe(const InspectArguments& arguments) {
-  return {{"model", arguments.model}, {"is_json", arguments.is_json}, {"env", arguments.lists_environment}};
+  return {{"model", arguments.model},
+          {"is_json", arguments.is_json},
+          {"env", arguments.lists_environment},
+          {"kernels", arguments.lists_kernels}};
 }
 
 Json describe(const TokenizeArguments& arguments) {
@@ -148,7 +151,7 @@ const std::map<std::string, std::string> kValues = {
     {"--ignore-eos", ""},           {"--prompt", "hello"},          {"-p", "hello"},
     {"--system", "be brief"},       {"--system-prompt", "be brief"}, {"--raw", ""},
     {"--ignore-chat-template", ""}, {"--json", ""},                 {"--verbose", ""},
-    {"--logprobs", "5"},            {"--env", ""},                  {"--decode", ""},
+    {"--logprobs", "5"},            {"--env", ""},                  {"--kernels", ""},              {"--decode", ""},
     {"--no-special", ""},           {"--text", "hello"},            {"--endpoint", "there"},
     {"--revision", "branch"},       {"--file", "Q4"},                     {"--prompt-tokens", "5"},       {"--generation-tokens", "5"},
     {"--context", "5"},             {"--repeat", "5"},              {"--num-trials", "5"},

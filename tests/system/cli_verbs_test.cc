@@ -1,4 +1,5 @@
 // The smaller verbs: inspect, tokenize, bench, kl, pull, and the program's own help.
+#include <map>
 #include <sstream>
 
 #include "tests/system/cli.h"
@@ -63,6 +64,37 @@ TEST(CliInspect, EnvironmentListsNamesNotValues) {
   const auto json = json_of(run_cli({"inspect", "--env", "--json"}, "", {"HF_TOKEN=" + secret}));
   EXPECT_TRUE(json.is_array());
   EXPECT_TRUE(json.at(0).contains("meaning"));
+}
+
+TEST(CliInspect, KernelsListWhatRunsHere) {
+  const std::string text = text_of(run_cli({"inspect", "--kernels"}));
+  for (const char* part : {"packed_matmul", "attention_half", "baseline", "reference", "in use", "4/5/6/8"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+  const auto json = json_of(run_cli({"inspect", "--kernels", "--json"}));
+  std::map<std::string, int> in_use;
+  for (const auto& kernel : json) {
+    in_use[kernel["operation"]] += kernel["is_in_use"].get<bool>() ? 1 : 0;
+    EXPECT_TRUE(kernel["is_supported"].get<bool>() || !kernel["is_in_use"].get<bool>());
+    EXPECT_FALSE(kernel["inputs"].empty()) << kernel;
+  }
+  for (const auto& [operation, count] : in_use) EXPECT_EQ(count, 1) << operation;
+  EXPECT_TRUE(in_use.contains("packed_matmul"));
+}
+
+TEST(CliInspect, TheEnvironmentChoosesTheKernels) {
+  const auto json =
+      json_of(run_cli({"inspect", "--kernels", "--json"}, "", {"TESSERA_KERNEL_TARGET=baseline"}));
+  for (const auto& kernel : json) {
+    EXPECT_EQ(kernel["is_in_use"].get<bool>() && kernel["operation"] == "packed_matmul",
+              kernel["operation"] == "packed_matmul" && kernel["target"] == "baseline");
+  }
+  const Arguments wrong = {"TESSERA_KERNEL_TARGET=z80"};
+  expect_refused(run_cli({"inspect", "--kernels"}, "", wrong), 1, "TESSERA_KERNEL_TARGET is 'z80'");
+  expect_refused(run_cli({"inspect", fixture()}, "", wrong), 1, "expected one of");
+  expect_refused(run_cli(generate({}), "", wrong), 1, "TESSERA_KERNEL_TARGET is 'z80'");
+  EXPECT_EQ(text_of(run_cli(generate({}), "", {"TESSERA_KERNEL_TARGET=baseline"})),
+            text_of(run_cli(generate({}))));
 }
 
 TEST(CliTokenize, RoundTrip) {

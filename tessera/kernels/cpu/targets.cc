@@ -1,9 +1,11 @@
 #include "tessera/kernels/cpu/targets.h"
 
 #include <atomic>
+#include <string>
 #include <string_view>
 
 #include "tessera/base/check.h"
+#include "tessera/base/env.h"
 
 namespace tessera::kernels::cpu {
 
@@ -78,10 +80,24 @@ const Target* fastest() {
   return candidate;
 }
 
-/// The one piece of state that is no argument: what this processor runs.
+const Target* chosen() {
+  const auto name = base::env(kTargetVariable);
+  return name ? &find_target(*name, kTargetVariable) : fastest();
+}
+
+/// The one piece of state that is no argument: what this processor runs. A wrong choice throws each time.
 std::atomic<const Target*>& current() {
-  static std::atomic<const Target*> target{fastest()};
+  static std::atomic<const Target*> target{chosen()};
   return target;
+}
+
+std::string names_that_run() {
+  std::string names;
+  for (const Target& candidate : kTargets) {
+    if (!candidate.is_supported()) continue;
+    names += names.empty() ? candidate.name : std::string(", ") + candidate.name;
+  }
+  return names;
 }
 
 }  // namespace
@@ -90,16 +106,19 @@ std::span<const Target> targets() { return kTargets; }
 
 const Target& target() { return *current().load(std::memory_order_relaxed); }
 
-ForcedTarget::ForcedTarget(const char* name) : previous_(&target()) {
+const Target& find_target(std::string_view name, std::string_view source) {
   for (const Target& candidate : kTargets) {
-    if (std::string_view(candidate.name) != name) continue;
-    if (!candidate.is_supported())
-      base::fail_argument("[kernels.force] this processor cannot run '", name, "'");
-    current().store(&candidate);
-    return;
+    if (candidate.name != name) continue;
+    if (candidate.is_supported()) return candidate;
+    base::fail_argument("[kernels.target] ", source, " is '", name,
+                        "', which this processor does not run; expected one of ", names_that_run());
   }
-  base::fail_argument("[kernels.force] no target is called '", name, "'");
+  base::fail_argument("[kernels.target] ", source, " is '", name, "'; expected one of ", names_that_run());
 }
+
+ForcedTarget::ForcedTarget(const char* name) : ForcedTarget(find_target(name, "the forced target")) {}
+
+ForcedTarget::ForcedTarget(const Target& loops) : previous_(&target()) { current().store(&loops); }
 
 ForcedTarget::~ForcedTarget() { current().store(previous_); }
 

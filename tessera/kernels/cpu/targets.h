@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 namespace tessera::kernels::cpu {
 
@@ -50,14 +51,24 @@ struct Target {
 /// All of them, the fastest first; the last one runs everywhere.
 std::span<const Target> targets();
 
-/// The one in use: the fastest this processor runs, unless a test forced another.
+/// Overrides the choice of a target; read once, when the first loop or load needs one.
+inline constexpr const char* kTargetVariable = "TESSERA_KERNEL_TARGET";
+
+/// The one in use: the fastest this processor runs, unless the environment or a test chose another.
+/// Throws as find_target() for a wrong value of kTargetVariable. Loading a model asks first, so that no
+/// kernel is the one to find out.
 const Target& target();
 
-/// Forces a target by name until the object goes away. For tests and benchmarks.
+/// The target of a name. Throws InvalidArgument, naming `source`, where the name came from, when it is
+/// unknown or not supported by this processor.
+const Target& find_target(std::string_view name, std::string_view source);
+
+/// Forces a target until the object goes away. For tests and benchmarks; not while kernels run.
 /// Throws InvalidArgument for a name that is unknown or not supported by this processor.
 class ForcedTarget {
  public:
   explicit ForcedTarget(const char* name);
+  explicit ForcedTarget(const Target& loops);  // lives as long as this object
   ~ForcedTarget();
   ForcedTarget(const ForcedTarget&) = delete;
   ForcedTarget& operator=(const ForcedTarget&) = delete;

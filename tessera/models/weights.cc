@@ -63,7 +63,8 @@ layers::Linear Weights::head(const std::string& path, int64_t hidden_size, int64
 }
 
 layers::Embedding Weights::embedding(const std::string& path, int64_t vocab_size, int64_t hidden_size) {
-  return packed(layers::Embedding(weight(path, vocab_size, hidden_size), dtype_, head_runtime()), vocab_size * hidden_size);
+  return packed(layers::Embedding(weight(path, vocab_size, hidden_size), dtype_, head_runtime()),
+                vocab_size * hidden_size);
 }
 
 layers::RmsNorm Weights::rms_norm(const std::string& path, int64_t size, double eps) {

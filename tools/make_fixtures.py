@@ -40,7 +40,16 @@ def find_seed(make, spec, output, tokenizer):
 def main():
     arguments = parse_arguments()
     logging.getLogger("gguf").setLevel(logging.WARNING)
-    from fixture_generators import default_model, gguf_blocks, gguf_files, manifest, models, operations, tokenizer
+    from fixture_generators import (
+        default_model,
+        gguf_blocks,
+        gguf_files,
+        manifest,
+        models,
+        operations,
+        rope_scalings,
+        tokenizer,
+    )
 
     output = arguments.output
     output.mkdir(parents=True, exist_ok=True)
@@ -59,6 +68,7 @@ def main():
         print("gguf-blocks", gguf_blocks.make(output), flush=True)
     if "operations" in arguments.only:
         print("operations", operations.make(output), flush=True)
+        print("rope-scalings", rope_scalings.make(output), flush=True)
     if "tokenizer" in arguments.only:
         directory = output / "tokenizer"
         tokenizer.write_tokenizer(directory, tiny)

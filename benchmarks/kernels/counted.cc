@@ -8,6 +8,7 @@
 #include "benchmarks/kernels/cases.h"
 #include "benchmarks/kernels/operands.h"
 #include "tessera/kernels/cpu/targets.h"
+#include "tessera/kernels/vocabulary.h"
 
 namespace {
 
@@ -39,6 +40,16 @@ Work rowwise(std::function<void(const float* x, std::size_t n, float* out)> run)
 Work rms_norm() {
   return rowwise([](const float* x, std::size_t n, float* out) {
     tessera::kernels::cpu::target().rms_norm(x, x, 1e-5F, n, out);
+  });
+}
+Work layer_norm() {
+  return rowwise([](const float* x, std::size_t n, float* out) {
+    tessera::kernels::cpu::target().layer_norm(x, x, x, 1e-5F, n, out);
+  });
+}
+Work log_sum_exp() {
+  return rowwise([](const float* x, std::size_t n, float* out) {
+    *out = static_cast<float>(tessera::kernels::log_sum_exp({x, n}));
   });
 }
 Work swiglu() {
@@ -76,8 +87,10 @@ constexpr Counted kCounted[] = {
     {"attention_decode", [] { return tessera::bench::attention_work(64, 1, 512, one_thread(), false); }},
     {"attention_window", [] { return tessera::bench::attention_work(64, 32, 128, one_thread(), false); }},
     {"rms_norm", rms_norm},
+    {"layer_norm", layer_norm},
     {"swiglu", swiglu},
     {"rope", rope},
+    {"log_sum_exp", log_sum_exp},
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <mlx/mlx.h>
 
 #include <cmath>
+#include <span>
 
 #include "benchmarks/kernels/cases.h"
 #include "benchmarks/kernels/operands.h"
@@ -11,6 +12,8 @@
 #include "tessera/kernels/fused_halves.h"
 #include "tessera/kernels/norm.h"
 #include "tessera/kernels/rope.h"
+#include "tessera/kernels/vocabulary.h"
+#include "tessera/kernels/weight_memory.h"
 
 namespace tessera::bench {
 namespace {
@@ -31,34 +34,60 @@ Work evaluate(std::function<mx::array()> build) {
 }
 
 void add_rowwise(std::vector<Case>& cases) {
-  const int rows = 512;
-  const auto add = [&](std::string name, double floats, double flop, std::function<Work()> prepare) {
+  constexpr int kRows = 512;
+  const auto add = [&](std::string name, double floats, double flop, auto prepare) {
     cases.push_back({.name = std::move(name),
                      .ceiling = Ceiling::kBandwidth,
                      .bytes = 4 * floats,
                      .flop = flop,
-                     .is_serial = true,
-                     .prepare = [prepare = std::move(prepare)](const std::shared_ptr<base::ThreadPool>&) {
-                       return prepare();
+                     .prepare = [prepare](std::shared_ptr<base::ThreadPool> pool) {
+                       return evaluate(prepare(kernels::Runtime{std::move(pool)}));
                      }});
   };
-  const double norm = rows * 4096.0;
-  add("rms_norm/512x4096", 2 * norm, 4 * norm, [=] {
-    const mx::array x = random_array({rows, 4096}), gain = random_array({4096});
-    return evaluate([=] { return kernels::rms_norm(x, gain, 1e-5F); });
+  const double norm = kRows * 4096.0;
+  add("rms_norm/512x4096", 2 * norm, 4 * norm, [](const kernels::Runtime& runtime) {
+    const mx::array x = random_array({kRows, 4096}), gain = random_array({4096});
+    return [=] { return kernels::rms_norm(x, gain, 1e-5F, runtime); };
   });
-  const double inner = rows * 14336.0;
-  add("swiglu/512x14336", 3 * inner, 8 * inner, [=] {
-    const mx::array gate = random_array({rows, 14336}), up = random_array({rows, 14336});
-    return evaluate([=] { return kernels::swiglu(gate, up); });
+  add("layer_norm/512x4096", 2 * norm, 8 * norm, [](const kernels::Runtime& runtime) {
+    const mx::array x = random_array({kRows, 4096}), gain = random_array({4096});
+    return [=] { return kernels::layer_norm(x, gain, gain, 1e-5F, runtime); };
   });
-  const double heads = rows * 32.0 * 128;
-  add("rope/32x512x128", 2 * heads, 3 * heads, [=] {
-    const mx::array x = random_array({1, 32, rows, 128});
+  const double inner = kRows * 14336.0;
+  add("swiglu/512x14336", 3 * inner, 8 * inner, [](const kernels::Runtime& runtime) {
+    const mx::array gate = random_array({kRows, 14336}), up = random_array({kRows, 14336});
+    return [=] { return kernels::swiglu(gate, up, runtime); };
+  });
+  const double heads = kRows * 32.0 * 128;
+  add("rope/32x512x128", 2 * heads, 3 * heads, [](const kernels::Runtime& runtime) {
+    const mx::array x = random_array({1, 32, kRows, 128});
     const mx::array frequencies = mx::exp(mx::multiply(mx::arange(64.0F), mx::array(-0.14F)));
     mx::eval(frequencies);
-    return evaluate([=] { return kernels::rope(x, frequencies, 100); });
+    return [=] { return kernels::rope(x, {.frequencies = frequencies}, 100, runtime); };
   });
+}
+
+constexpr std::size_t kTokens = 128256;
+
+/// The scores of a vocabulary, other ones each time.
+void add_vocabulary(std::vector<Case>& cases) {
+  const auto add = [&](const char* name, double flop, void (*choose)(std::span<const float>)) {
+    cases.push_back(
+        {.name = name,
+         .ceiling = Ceiling::kBandwidth,
+         .bytes = 4.0 * kTokens,
+         .flop = flop * kTokens,
+         .is_serial = true,
+         .prepare = [choose](const std::shared_ptr<base::ThreadPool>&) {
+           const std::size_t copies = copies_of(kTokens * sizeof(float));
+           auto scores = std::make_shared<std::vector<float>>(random_values(copies * kTokens));
+           auto next = std::make_shared<std::size_t>(0);
+           return Work{[=] { choose(std::span(*scores).subspan((*next)++ % copies * kTokens, kTokens)); }};
+         }});
+  };
+  add("argmax/128256", 1, [](std::span<const float> scores) { kernels::argmax(scores); });
+  add("top_k/128256/k40", 1, [](std::span<const float> scores) { kernels::top_k(scores, 40); });
+  add("log_sum_exp/128256", 12, [](std::span<const float> scores) { kernels::log_sum_exp(scores); });
 }
 
 // The default model: one new token after 128, 4-bit groups of 32.
@@ -142,7 +171,9 @@ void add_halves(std::vector<Case>& cases) {
                      .flop = 2 * weights,
                      .floor = floor,
                      .prepare = [chain](std::shared_ptr<base::ThreadPool> pool) {
-                       return chain(kernels::Runtime{std::move(pool), kernels::Products::kBFloat16});
+                       return chain(kernels::Runtime{.pool = std::move(pool),
+                                                     .products = kernels::Products::kBFloat16,
+                                                     .weights = std::make_shared<kernels::WeightMemory>()});
                      }});
   };
   const double stored = 2.0 * 2 * kKvHeads * kDim * kStored;
@@ -155,6 +186,7 @@ void add_halves(std::vector<Case>& cases) {
 
 void add_layers(std::vector<Case>& cases) {
   add_rowwise(cases);
+  add_vocabulary(cases);
   add_halves(cases);
 }
 

@@ -2,8 +2,10 @@
 
 #include <mlx/types/half_types.h>
 
+#include <cmath>
 #include <cstring>
 
+#include "tessera/kernels/weight_memory.h"
 #include "tessera/tensor/external_array.h"
 
 namespace tessera::bench {
@@ -66,17 +68,18 @@ std::size_t copies_of(std::size_t bytes) { return rotation_bytes() / bytes + 1; 
 
 std::vector<kernels::PackedMatrix> random_matrices(const PackedLayout& layout, std::size_t copies,
                                                    const kernels::Runtime& runtime) {
+  kernels::Runtime with_memory = runtime;  // as models do: matrices one after the other in huge pages
+  if (!with_memory.weights) with_memory.weights = std::make_shared<kernels::WeightMemory>();
   std::vector<kernels::PackedMatrix> matrices;
   for (std::size_t i = 0; i < copies; ++i) {
-    const auto memory = std::make_shared<Memory>(layout.bytes());
+    const std::shared_ptr<std::byte> memory = with_memory.weights->allocate(layout.bytes());
     if (i == 0)
-      fill_matrix(layout, memory->data());
+      fill_matrix(layout, memory.get());
     else
-      std::memcpy(memory->data(), matrices[0].data.data<std::byte>(), layout.bytes());
+      std::memcpy(memory.get(), matrices[0].data.data<std::byte>(), layout.bytes());
     matrices.push_back(
-        {layout,
-         tensor::external_array(memory->data(), {static_cast<int>(layout.bytes())}, mx::uint8, memory),
-         runtime});
+        {layout, tensor::external_array(memory.get(), {static_cast<int>(layout.bytes())}, mx::uint8, memory),
+         with_memory});
   }
   return matrices;
 }

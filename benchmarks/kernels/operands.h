@@ -14,7 +14,7 @@ namespace tessera::bench {
 /// Uniform in [-1, 1], the same every time.
 std::vector<float> random_values(std::size_t count);
 
-/// `copies` packed matrices of random codes, each in memory of its own. REQUIRES: copies >= 1.
+/// `copies` packed matrices of random codes, in the memory of the runtime. REQUIRES: copies >= 1.
 std::vector<kernels::PackedMatrix> random_matrices(const kernels::PackedLayout& layout, std::size_t copies,
                                                    const kernels::Runtime& runtime);
 

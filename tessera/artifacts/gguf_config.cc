@@ -121,7 +121,14 @@ void read_rope(const GgufFile& file, const Keys& keys, ModelConfig& config) {
   if (rope.factor == 0.0) rope.factor = 1.0;  // written by some converters for "no scaling"
   rope.original_context_length =
       keys.integer("rope.scaling.original_context_length", 1, kMostPositions).value_or(config.context_length);
+  rope.beta_fast = keys.number("rope.scaling.yarn_beta_fast").value_or(rope.beta_fast);
+  rope.beta_slow = keys.number("rope.scaling.yarn_beta_slow").value_or(rope.beta_slow);
   if (file.tensors().contains("rope_freqs.weight")) rope.kind = "factors";
+  if (rope.kind == "longrope") {
+    // Its factors are tensors, and their scale another key.
+    base::fail_unsupported(kWhere, " ", file.origin(), ": ", in_quotes(keys.key("rope.scaling.type")),
+                           " is longrope, which Tessera reads from Hugging Face checkpoints only");
+  }
 }
 
 /// Keys that change what a model computes, in ways that none of our models does. Only their neutral
@@ -132,12 +139,13 @@ void check_neutral_keys(const GgufFile& file, const Keys& keys, const ModelConfi
                            " changes the results in a way that Tessera does not compute; expected ",
                            expected);
   };
-  for (const char* name : {"logit_scale", "embedding_scale", "residual_scale", "rope.scaling.attn_factor"}) {
+  for (const char* name : {"logit_scale", "embedding_scale", "residual_scale", "rope.scaling.attn_factor",
+                           "rope.scaling.yarn_attn_factor", "rope.scaling.yarn_ext_factor"}) {
     const double value = keys.number(name).value_or(1);
     if (value != 1 && value != 0) refuse(name, "1 or none");
   }
   for (const char* name : {"attn_logit_softcapping", "final_logit_softcapping", "attention.clamp_kqv",
-                           "attention.max_alibi_bias"}) {
+                           "attention.max_alibi_bias", "rope.scaling.yarn_log_multiplier"}) {
     if (keys.number(name).value_or(0) != 0) refuse(name, "0 or none");
   }
   if (!keys.boolean("attention.causal").value_or(true)) refuse("attention.causal", "true or none");

@@ -60,6 +60,23 @@ std::optional<std::string> JsonFields::string(const char* key) const {
   return value->get<std::string>();
 }
 
+std::optional<std::vector<double>> JsonFields::numbers(const char* key, std::size_t most) const {
+  const json* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_array()) fail_artifact(at(key), "; expected a list of numbers, got ", value->type_name());
+  if (value->size() > most)
+    fail_artifact(at(key), " lists ", value->size(), " numbers; expected at most ", most);
+  std::vector<double> numbers;
+  numbers.reserve(value->size());
+  for (const json& number : *value) {
+    if (!number.is_number()) {
+      fail_artifact(at(key), "; expected a list of numbers, got ", number.type_name(), " in it");
+    }
+    numbers.push_back(number.get<double>());
+  }
+  return numbers;
+}
+
 int64_t JsonFields::required_integer(const char* key, int64_t least, int64_t most) const {
   const std::optional<int64_t> value = integer(key, least, most);
   if (!value) fail_artifact(at(key), " is missing");

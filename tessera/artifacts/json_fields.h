@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace tessera::artifacts {
 
@@ -28,6 +29,8 @@ class JsonFields {
   std::optional<double> number(const char* key) const;
   std::optional<bool> boolean(const char* key) const;
   std::optional<std::string> string(const char* key) const;
+  /// A list of at most `most` numbers.
+  std::optional<std::vector<double>> numbers(const char* key, std::size_t most) const;
 
   /// The same, and the field must be there.
   int64_t required_integer(const char* key, int64_t least, int64_t most) const;

@@ -46,25 +46,59 @@ void read_sizes(const JsonFields& text, ModelConfig& config) {
   }
 }
 
-/// Fields of `scaling` that describe the stretch; the caller has found the object.
-void read_rope_scaling(const JsonFields& scaling, ModelConfig& config) {
-  RopeScaling& rope = config.rope_scaling;
-  // `type` is the old spelling; files that were written in between hold both.
+/// The kind of scaling. `type` is the old spelling; files that were written in between hold both.
+std::string read_rope_kind(const JsonFields& scaling) {
   std::optional<std::string> kind = scaling.string("rope_type");
   if (!kind) kind = scaling.string("type");
-  rope.kind = kind.value_or("default");
-  const std::optional<double> factor = scaling.number("factor");
-  const bool needs_factor =
-      rope.kind == "linear" || rope.kind == "dynamic" || rope.kind == "llama3" || rope.kind == "yarn";
-  if (needs_factor && !factor) fail_artifact(scaling.at("factor"), " is missing for rope type ", rope.kind);
-  rope.factor = factor.value_or(1.0);
-  rope.low_freq_factor = scaling.number("low_freq_factor").value_or(rope.low_freq_factor);
-  rope.high_freq_factor = scaling.number("high_freq_factor").value_or(rope.high_freq_factor);
-  const auto original = scaling.integer("original_max_position_embeddings", 1, kMostPositions);
+  if (kind == "su") return "longrope";  // its name in the first checkpoints that used it
+  return kind.value_or("default");
+}
+
+void read_yarn(const JsonFields& scaling, RopeScaling& rope) {
+  // 0 stands for the default, as in the code that these files were written for.
+  const double fast = scaling.number("beta_fast").value_or(0), slow = scaling.number("beta_slow").value_or(0);
+  if (fast != 0) rope.beta_fast = fast;
+  if (slow != 0) rope.beta_slow = slow;
+  rope.mscale = scaling.number("mscale").value_or(0);
+  rope.mscale_all_dim = scaling.number("mscale_all_dim").value_or(0);
+  rope.is_ramp_truncated = scaling.boolean("truncate").value_or(true);
+}
+
+void read_longrope(const JsonFields& scaling, RopeScaling& rope) {
+  const auto factors = [&](const char* key) {
+    auto numbers = scaling.numbers(key, kMostHeadDim);
+    if (!numbers) fail_artifact(scaling.at(key), " is missing for rope type longrope");
+    return *std::move(numbers);
+  };
+  rope.short_factors = factors("short_factor");
+  rope.long_factors = factors("long_factor");
+}
+
+/// Fields of `scaling` that describe the stretch; the caller has found the object.
+void read_rope_scaling(const JsonFields& text, const JsonFields& scaling, ModelConfig& config) {
+  RopeScaling& rope = config.rope_scaling;
+  rope.kind = read_rope_kind(scaling);
+  const bool is_longrope = rope.kind == "longrope", is_yarn = rope.kind == "yarn";
+  auto original = scaling.integer("original_max_position_embeddings", 1, kMostPositions);
+  // Beside the object, where some files have it, it counts more than inside.
+  const auto outer = text.integer("original_max_position_embeddings", 1, kMostPositions);
+  if (outer && (is_yarn || is_longrope || rope.kind == "llama3")) original = outer;
   if (rope.kind == "llama3" && !original) {
     fail_artifact(scaling.at("original_max_position_embeddings"), " is missing for rope type llama3");
   }
+  if (rope.kind == "dynamic") original.reset();  // this kind stretches max_position_embeddings
   rope.original_context_length = original.value_or(config.context_length);
+  const std::optional<double> factor = scaling.number("factor");
+  const bool needs_factor = rope.kind == "linear" || rope.kind == "dynamic" || rope.kind == "llama3";
+  if (needs_factor && !factor) fail_artifact(scaling.at("factor"), " is missing for rope type ", rope.kind);
+  const double ratio =
+      static_cast<double>(config.context_length) / static_cast<double>(rope.original_context_length);
+  rope.factor = factor.value_or(is_yarn || is_longrope ? ratio : 1.0);
+  rope.low_freq_factor = scaling.number("low_freq_factor").value_or(rope.low_freq_factor);
+  rope.high_freq_factor = scaling.number("high_freq_factor").value_or(rope.high_freq_factor);
+  rope.attention_factor = scaling.number("attention_factor");
+  if (is_yarn) read_yarn(scaling, rope);
+  if (is_longrope) read_longrope(scaling, rope);
 }
 
 /// Where the rotary parameters stand: `rope_parameters` (transformers 5), which may hold one object
@@ -80,7 +114,7 @@ void read_rope(const JsonFields& text, ModelConfig& config) {
   std::optional<double> theta = text.number("rope_theta");
   std::optional<double> rotated = first_number(text, {"partial_rotary_factor", "rotary_pct"});
   if (const std::optional<JsonFields> rope = find_rope(text)) {
-    read_rope_scaling(*rope, config);
+    read_rope_scaling(text, *rope, config);
     if (const auto inner = rope->number("rope_theta")) theta = inner;
     if (const auto inner = rope->number("partial_rotary_factor")) rotated = inner;
   }
@@ -90,6 +124,11 @@ void read_rope(const JsonFields& text, ModelConfig& config) {
     fail_artifact(text.at("partial_rotary_factor"), "; expected more than 0 and at most 1, got ", fraction);
   }
   config.rope_dims = static_cast<int64_t>(static_cast<double>(config.head_dim) * fraction);
+  if (config.rope_scaling.kind == "proportional") {
+    // Here the fraction says how many pairs of the whole head turn, and not which dims are left alone.
+    config.rope_scaling.proportion = fraction;
+    config.rope_dims = config.head_dim;
+  }
   config.is_rope_interleaved = text.boolean("rope_interleave").value_or(false);
 }
 

@@ -13,15 +13,23 @@ namespace tessera::artifacts {
 
 class GgufFile;
 
-/// How rotary frequencies are stretched beyond the trained context.
+/// How rotary frequencies are stretched beyond the trained context. Names in comments are the kinds that
+/// read a field; layers/rope.h says what they do with it.
 struct RopeScaling {
-  // default, linear, dynamic, llama3, yarn, longrope, ..., or "factors": a GGUF file that brings one
-  // divisor per frequency in its tensor rope_freqs.weight (what llama3 scaling becomes there)
+  // default, linear, dynamic, llama3, yarn, longrope, proportional, another name that the file has, or
+  // "factors": a GGUF file that brings one divisor per frequency in its tensor rope_freqs.weight (what
+  // llama3 scaling becomes there)
   std::string kind = "default";
-  double factor = 1.0;                  // stretch of the context
-  double low_freq_factor = 1.0;         // llama3: wavelengths above original / low are stretched
-  double high_freq_factor = 4.0;        // llama3: wavelengths below original / high are kept
-  int64_t original_context_length = 0;  // positions the model was trained on before stretching
+  double factor = 1.0;                              // stretch of the context
+  double low_freq_factor = 1.0;                     // llama3: wavelengths above original / low are stretched
+  double high_freq_factor = 4.0;                    // llama3: wavelengths below original / high are kept
+  int64_t original_context_length = 0;              // positions the model was trained on before stretching
+  double beta_fast = 32, beta_slow = 1;             // yarn: turns at the ends of the ramp
+  bool is_ramp_truncated = true;                    // yarn: the ramp's ends are whole pairs
+  double mscale = 0, mscale_all_dim = 0;            // yarn: shape the scale, 0 = unsaid
+  std::optional<double> attention_factor;           // yarn, longrope: the scale of rotated dims
+  std::vector<double> short_factors, long_factors;  // longrope: [rope_dims / 2]
+  double proportion = 1.0;                          // proportional: of the pairs that turn
 };
 
 /// How one module's weight is stored in an MLX checkpoint.

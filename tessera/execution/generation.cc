@@ -119,7 +119,7 @@ GenerationResult run_generation(Sequence& sequence, std::span<const int32_t> pro
   result.finish_reason = FinishReason::kCancelled;
 
   const Clock::time_point start = Clock::now();
-  std::vector<float> logits;
+  std::span<float> logits;
   try {
     logits = sequence.prefill(prompt, cancel);
   } catch (const Error& error) {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "tessera/base/check.h"
+#include "tessera/kernels/vocabulary.h"
 
 namespace tessera::execution {
 namespace {
@@ -57,25 +58,26 @@ void validate(const SamplingOptions& options, int64_t vocab_size) {
   }
 }
 
-/// Token ids by descending value, the lower id first among equals; only the first `k` are in order.
-std::vector<int32_t> ranked(std::span<const float> values, std::size_t k) {
+float largest_of(std::span<const float> values) {
+  return values[static_cast<std::size_t>(kernels::argmax(values).index)];
+}
+
+/// All token ids by descending value, the lower id first among equals.
+std::vector<int32_t> ranked(std::span<const float> values) {
   std::vector<int32_t> ids(values.size());
   std::iota(ids.begin(), ids.end(), 0);
-  const auto better = [&](int32_t a, int32_t b) {
+  std::sort(ids.begin(), ids.end(), [&](int32_t a, int32_t b) {
     const float x = values[static_cast<std::size_t>(a)];
     const float y = values[static_cast<std::size_t>(b)];
     return x != y ? x > y : a < b;
-  };
-  k = std::min(k, ids.size());
-  std::partial_sort(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(k), ids.end(), better);
-  ids.resize(k);
+  });
   return ids;
 }
 
 std::vector<TokenLogprob> top_logprobs(std::span<const float> logprobs, int64_t k) {
   std::vector<TokenLogprob> top;
   if (k == 0) return top;
-  for (const int32_t id : ranked(logprobs, static_cast<std::size_t>(k))) {
+  for (const int32_t id : kernels::top_k(logprobs, static_cast<std::size_t>(k))) {
     top.push_back({id, logprobs[static_cast<std::size_t>(id)]});
   }
   return top;
@@ -84,7 +86,7 @@ std::vector<TokenLogprob> top_logprobs(std::span<const float> logprobs, int64_t 
 /// A draw from softmax(logprobs / temperature).
 int32_t categorical(std::span<const float> logprobs, double temperature, const mx::array& key) {
   // Relative to the best one, which does not change the draw and stays finite at any temperature.
-  const double best = *std::max_element(logprobs.begin(), logprobs.end());
+  const double best = largest_of(logprobs);
   std::vector<float> scores;
   scores.reserve(logprobs.size());
   for (const float logprob : logprobs) scores.push_back(static_cast<float>((logprob - best) / temperature));
@@ -92,34 +94,25 @@ int32_t categorical(std::span<const float> logprobs, double temperature, const m
   return static_cast<int32_t>(mx::random::categorical(array, -1, key).item<uint32_t>());
 }
 
-/// Something must be left to choose, and nothing may be beyond what a softmax can weigh.
-void check_choice(std::span<const float> logits, int32_t best) {
-  const auto is_beyond = [](float x) { return std::isnan(x) || x == std::numeric_limits<float>::infinity(); };
-  if (std::any_of(logits.begin(), logits.end(), is_beyond)) {
+/// The best token. Something must be left to choose, and nothing may be beyond what a softmax can weigh.
+int32_t checked_argmax(std::span<const float> logits) {
+  const kernels::Argmax best = kernels::argmax(logits);
+  if (best.is_beyond) {
     base::fail_artifact(
         "[execution.sampler] a logit is NaN or infinite: the model's weights are damaged, or a "
         "penalty or bias is out of range");
   }
-  if (logits[static_cast<std::size_t>(best)] == kExcluded) {
+  if (logits[static_cast<std::size_t>(best.index)] == kExcluded) {
     base::fail_argument("[execution.sampler] every token is excluded");
   }
+  return best.index;
 }
 
 }  // namespace
 
 uint64_t step_seed(uint64_t seed, uint64_t step) { return seed ^ ((step + 1) * 0x9e3779b97f4a7c15ULL); }
 
-int32_t argmax(std::span<const float> values) {
-  std::size_t best = 0;
-  float best_value = kExcluded;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (values[i] > best_value) {
-      best = i;
-      best_value = values[i];
-    }
-  }
-  return static_cast<int32_t>(best);
-}
+int32_t argmax(std::span<const float> values) { return kernels::argmax(values).index; }
 
 void apply_penalties(std::span<float> logits, std::span<const int32_t> history,
                      const SamplingOptions& options) {
@@ -143,16 +136,13 @@ void apply_penalties(std::span<float> logits, std::span<const int32_t> history,
 }
 
 void log_softmax(std::span<float> logits) {
-  const float largest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0.0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
-  const double normalizer = largest + std::log(sum);
+  const double normalizer = kernels::log_sum_exp(logits);
   for (float& logit : logits) logit = static_cast<float>(logit - normalizer);
 }
 
 void filter_top_p(std::span<float> logprobs, double p) {
   if (p >= 1.0) return;
-  const std::vector<int32_t> ids = ranked(logprobs, logprobs.size());
+  const std::vector<int32_t> ids = ranked(logprobs);
   // Ascending, as the reference sums it: a token stays when the mass up to and including it exceeds 1 - p.
   double cumulative = 0.0;
   for (auto id = ids.rbegin(); id != ids.rend(); ++id) {
@@ -164,8 +154,7 @@ void filter_top_p(std::span<float> logprobs, double p) {
 
 void filter_min_p(std::span<float> logprobs, double min_p) {
   if (min_p <= 0.0) return;
-  const float limit =
-      *std::max_element(logprobs.begin(), logprobs.end()) + static_cast<float>(std::log(min_p));
+  const float limit = largest_of(logprobs) + static_cast<float>(std::log(min_p));
   for (float& logprob : logprobs) {
     if (logprob < limit) logprob = kExcluded;
   }
@@ -195,7 +184,7 @@ void filter_xtc(std::span<float> logprobs, double threshold, std::span<const int
 void filter_top_k(std::span<float> logprobs, int64_t k) {
   if (k <= 0 || k >= static_cast<int64_t>(logprobs.size())) return;
   std::vector<float> kept(logprobs.size(), kExcluded);
-  for (const int32_t id : ranked(logprobs, static_cast<std::size_t>(k))) {
+  for (const int32_t id : kernels::top_k(logprobs, static_cast<std::size_t>(k))) {
     kept[static_cast<std::size_t>(id)] = logprobs[static_cast<std::size_t>(id)];
   }
   std::copy(kept.begin(), kept.end(), logprobs.begin());
@@ -209,14 +198,12 @@ Sampler::Sampler(const SamplingOptions& options, uint64_t seed, int64_t vocab_si
 
 Sample Sampler::sample(std::span<float> logits, std::span<const int32_t> history, uint64_t step) const {
   apply_penalties(logits, history, options_);
-  const int32_t best = argmax(logits);
-  check_choice(logits, best);
+  const int32_t best = checked_argmax(logits);
   const bool needs_logprobs = options_.temperature > 0 || options_.logprobs || options_.top_logprobs > 0;
   if (!needs_logprobs) return {.token = best};
   log_softmax(logits);
   Sample sample{.token = best, .top = top_logprobs(logits, options_.top_logprobs)};
   if (options_.temperature > 0) {
-    const std::vector<float> logprobs(logits.begin(), logits.end());
     mx::array key = mx::random::key(step_seed(seed_, step));
     filter_top_p(logits, options_.top_p);
     filter_min_p(logits, options_.min_p);
@@ -230,10 +217,8 @@ Sample Sampler::sample(std::span<float> logits, std::span<const int32_t> history
     }
     filter_top_k(logits, options_.top_k);
     sample.token = categorical(logits, options_.temperature, key);
-    sample.logprob = logprobs[static_cast<std::size_t>(sample.token)];
-  } else {
-    sample.logprob = logits[static_cast<std::size_t>(best)];
   }
+  sample.logprob = logits[static_cast<std::size_t>(sample.token)];  // filters leave what they keep as it is
   return sample;
 }
 

@@ -42,7 +42,7 @@ class Sampler {
 void apply_penalties(std::span<float> logits, std::span<const int32_t> history,
                      const SamplingOptions& options);
 
-/// Log-softmax in place: x - logsumexp(x), the sum in double. Tokens at -inf stay there.
+/// Log-softmax in place: x - logsumexp(x), as kernels::log_sum_exp(). Tokens at -inf stay there.
 void log_softmax(std::span<float> logits);
 
 // The filters set the log-probability of dropped tokens to -inf and keep at least one token. Only XTC

@@ -25,8 +25,9 @@ std::size_t common_prefix(std::span<const int32_t> a, std::span<const int32_t> b
 Sequence::Sequence(std::shared_ptr<const models::CausalModel> model)
     : model_(std::move(model)), state_(model_->new_state()) {}
 
-std::vector<float> Sequence::step(std::span<const int32_t> tokens, const models::ForwardContext& context,
-                                  bool with_logits) {
+std::span<float> Sequence::step(std::span<const int32_t> tokens, const models::ForwardContext& context,
+                                bool with_logits) {
+  logits_.reset();  // its memory serves the next ones
   try {
     const auto length = static_cast<int>(tokens.size());
     const mx::array ids(tokens.data(), {1, length}, mx::int32);
@@ -41,8 +42,8 @@ std::vector<float> Sequence::step(std::span<const int32_t> tokens, const models:
     mx::eval(outputs);
     tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
     if (!with_logits) return {};
-    const float* logits = outputs.back().data<float>();
-    return std::vector<float>(logits, logits + outputs.back().size());
+    logits_ = std::move(outputs.back());
+    return {logits_->data<float>(), logits_->size()};
   } catch (const Error& error) {
     recover(error.kind() == ErrorKind::kCancelled);
     throw;
@@ -63,7 +64,7 @@ void Sequence::recover(bool is_cancelled) {
   tokens_.clear();
 }
 
-std::vector<float> Sequence::prefill(std::span<const int32_t> tokens, std::stop_token cancel) {
+std::span<float> Sequence::prefill(std::span<const int32_t> tokens, std::stop_token cancel) {
   TESSERA_CHECK(!tokens.empty() &&
                 static_cast<int64_t>(tokens.size()) <= model_->composition().context_length);
   const std::size_t kept = std::min(common_prefix(tokens_, tokens), tokens.size() - 1);
@@ -82,7 +83,7 @@ std::vector<float> Sequence::prefill(std::span<const int32_t> tokens, std::stop_
   return decode(tokens.back());
 }
 
-std::vector<float> Sequence::decode(int32_t token) {
+std::span<float> Sequence::decode(int32_t token) {
   return step(std::span(&token, 1), {.phase = state::Phase::kDecode}, true);
 }
 

@@ -3,7 +3,6 @@
 #include <mlx/allocator.h>
 #include <mlx/ops.h>
 #include <mlx/transforms.h>
-#include <sys/mman.h>
 
 #include <cstring>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "tessera/base/check.h"
+#include "tessera/kernels/weight_memory.h"
 #include "tessera/tensor/external_array.h"
 
 namespace tessera::kernels {
@@ -19,7 +19,6 @@ namespace {
 namespace mx = mlx::core;
 
 constexpr int kLanes = PackedLayout::kLanes;
-constexpr std::size_t kLine = 64;
 
 mx::Dtype dtype_of(PackedType type) {
   switch (type) {
@@ -36,29 +35,6 @@ std::optional<PackedType> packed_type(mx::Dtype dtype) {
   if (dtype == mx::bfloat16) return PackedType::kBFloat16;
   return std::nullopt;
 }
-
-/// Anonymous memory of one matrix, aligned, unmapped with its last array.
-class Mapping {
- public:
-  /// One line more in front: MLX reads a buffer's size from the eight bytes before it.
-  explicit Mapping(std::size_t bytes) : bytes_(bytes + kLine) {
-    void* data = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED) {
-      base::fail(ErrorKind::kResourceExhausted, "[kernels.pack] no memory for ", bytes, " bytes of weights");
-    }
-    data_ = static_cast<std::byte*>(data);
-    // A decode step walks through all weights: without huge pages the walk costs a TLB miss per 4 KiB.
-    ::madvise(data, bytes_, MADV_HUGEPAGE);
-  }
-  ~Mapping() { ::munmap(data_, bytes_); }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-  std::byte* bytes() const { return data_ + kLine; }
-
- private:
-  std::byte* data_ = nullptr;
-  std::size_t bytes_;
-};
 
 mx::array evaluated(const mx::array& x) {
   mx::array result = mx::contiguous(x);
@@ -143,7 +119,8 @@ bool can_pack(const tensor::Weight& weight) {
 PackedMatrix pack(const tensor::Weight& weight, Runtime runtime) {
   TESSERA_CHECK(can_pack(weight) && runtime.pool);
   const PackedLayout layout = layout_of(weight);
-  const auto memory = std::make_shared<Mapping>(layout.bytes());
+  if (!runtime.weights) runtime.weights = std::make_shared<WeightMemory>();
+  const std::shared_ptr<std::byte> memory = runtime.weights->allocate(layout.bytes());
   const RowBytes row = row_bytes(layout);
   std::vector<mx::array> sources;
   if (const auto* dense = std::get_if<mx::array>(&weight)) {
@@ -158,12 +135,11 @@ PackedMatrix pack(const tensor::Weight& weight, Runtime runtime) {
   const std::byte* words = source(0);
   const std::byte* scales = source(1);
   const std::byte* biases = source(2);
-  for_each_row(layout, memory->bytes(), *runtime.pool, [&](std::size_t r, std::byte* tile, int lane) {
+  for_each_row(layout, memory.get(), *runtime.pool, [&](std::size_t r, std::byte* tile, int lane) {
     walk_row(layout, words + r * row.words, scales + r * row.scales, biases + r * row.scales, tile, lane,
              [](std::byte* to, const std::byte* from, std::size_t n) { std::memcpy(to, from, n); });
   });
-  return {layout,
-          tensor::external_array(memory->bytes(), {static_cast<int>(layout.bytes())}, mx::uint8, memory),
+  return {layout, tensor::external_array(memory.get(), {static_cast<int>(layout.bytes())}, mx::uint8, memory),
           std::move(runtime)};
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "tessera/base/thread_pool.h"
+#include "tessera/kernels/weight_memory.h"
 
 namespace tessera::kernels {
 
@@ -20,6 +21,7 @@ enum class Products : uint8_t {
 struct Runtime {
   std::shared_ptr<base::ThreadPool> pool;  // absent: MLX's own operations run instead
   Products products = Products::kFloat32;
+  std::shared_ptr<WeightMemory> weights = nullptr;  // where weights are packed; absent: each on its own
 };
 
 }  // namespace tessera::kernels

@@ -12,6 +12,7 @@
 #include "tessera/base/check.h"
 #include "tessera/models/blocks/attention.h"
 #include "tessera/models/blocks/gated_mlp.h"
+#include "tessera/models/blocks/rope.h"
 #include "tessera/state/plain_kv.h"
 
 namespace tessera::models {
@@ -90,17 +91,10 @@ class Llama final : public CausalModel {
 
  private:
   layers::Rope make_rope(Weights& weights) const {
-    const artifacts::RopeScaling& scaling = config_.rope_scaling;
-    layers::RopeConfig rope{.dims = static_cast<int>(config_.rope_dims),
-                            .theta = config_.rope_theta,
-                            .scaling = scaling.kind,
-                            .factor = scaling.factor,
-                            .low_freq_factor = scaling.low_freq_factor,
-                            .high_freq_factor = scaling.high_freq_factor,
-                            .original_context_length = static_cast<double>(scaling.original_context_length)};
+    layers::RopeConfig rope = rope_config(config_, composition_.context_length);
     // GGUF files carry the Llama 3 scaling as one factor per frequency.
     rope.frequency_factors = weights.optional_vector("rope_freqs.weight", config_.rope_dims / 2);
-    return layers::Rope(rope);
+    return layers::Rope(rope, runtime_);
   }
 
   artifacts::ModelConfig config_;

@@ -38,7 +38,8 @@ std::shared_ptr<const CausalModel> load_model(const OpenModel& model, const Mode
   for (const auto& tensor : model.checkpoint->report(dtype)) weight_bytes += tensor.loaded_bytes;
   const Composition composition = plan(model.config, options, weight_bytes);
 
-  Weights weights(model.checkpoint, dtype, {model.pool, composition.products});
+  Weights weights(model.checkpoint, dtype,
+                  {model.pool, composition.products, std::make_shared<kernels::WeightMemory>()});
   return family.load(weights, model.config, composition);
 }
 

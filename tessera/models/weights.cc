@@ -1,11 +1,25 @@
 #include "tessera/models/weights.h"
 
+#include <mlx/memory.h>
+
 #include "tessera/base/check.h"
 #include "tessera/tensor/shape.h"
 
 namespace tessera::models {
 
 namespace mx = mlx::core;
+
+namespace {
+
+/// The layer whose weight has just been packed. MLX keeps the buffers of the unpacked form for arrays of the
+/// same size, which nobody will make: it has to be told.
+template <typename Layer>
+Layer packed(Layer layer) {
+  mx::clear_cache();
+  return layer;
+}
+
+}  // namespace
 
 tensor::Weight Weights::weight(const std::string& path, int64_t rows, int64_t columns) {
   tensor::Weight weight = checkpoint_->weight(path);
@@ -29,10 +43,9 @@ mx::array Weights::vector(const std::string& name, int64_t size, mx::Dtype dtype
 }
 
 layers::Linear Weights::linear(const std::string& path, int64_t in, int64_t out, bool has_bias) {
-  tensor::Weight matrix = weight(path, out, in);
   std::optional<mx::array> bias;
   if (has_bias) bias = vector(path + ".bias", out, dtype_);
-  return layers::Linear(std::move(matrix), std::move(bias), runtime_);
+  return packed(layers::Linear(weight(path, out, in), std::move(bias), runtime_));
 }
 
 kernels::Runtime Weights::head_runtime() const {
@@ -42,15 +55,15 @@ kernels::Runtime Weights::head_runtime() const {
 }
 
 layers::Linear Weights::head(const std::string& path, int64_t hidden_size, int64_t vocab_size) {
-  return layers::Linear(weight(path, vocab_size, hidden_size), std::nullopt, head_runtime());
+  return packed(layers::Linear(weight(path, vocab_size, hidden_size), std::nullopt, head_runtime()));
 }
 
 layers::Embedding Weights::embedding(const std::string& path, int64_t vocab_size, int64_t hidden_size) {
-  return layers::Embedding(weight(path, vocab_size, hidden_size), dtype_, head_runtime());
+  return packed(layers::Embedding(weight(path, vocab_size, hidden_size), dtype_, head_runtime()));
 }
 
 layers::RmsNorm Weights::rms_norm(const std::string& path, int64_t size, double eps) {
-  return layers::RmsNorm(vector(path + ".weight", size, dtype_), static_cast<float>(eps));
+  return layers::RmsNorm(vector(path + ".weight", size, dtype_), static_cast<float>(eps), runtime_);
 }
 
 std::optional<mx::array> Weights::optional_vector(const std::string& name, int64_t size) {

@@ -109,6 +109,71 @@ TEST(ModelConfig, ReadsRopeInEverySpelling) {
       HasSubstr("low_freq_factor"));
 }
 
+TEST(ModelConfig, ReadsYarn) {
+  const ModelConfig config = parsed(
+      R"("rope_scaling":{"type":"yarn","factor":40,"original_max_position_embeddings":64,"beta_fast":16,)"
+      R"("beta_slow":2,"mscale":0.5,"mscale_all_dim":0.707,"attention_factor":1.5,"truncate":false})");
+  const RopeScaling& rope = config.rope_scaling;
+  EXPECT_EQ(rope.kind, "yarn");
+  EXPECT_EQ(rope.original_context_length, 64);
+  EXPECT_EQ(rope.beta_fast, 16);
+  EXPECT_EQ(rope.beta_slow, 2);
+  EXPECT_EQ(rope.mscale, 0.5);
+  EXPECT_EQ(rope.mscale_all_dim, 0.707);
+  EXPECT_EQ(rope.attention_factor, 1.5);
+  EXPECT_FALSE(rope.is_ramp_truncated);
+  const RopeScaling bare =
+      parsed(R"("rope_scaling":{"rope_type":"yarn","original_max_position_embeddings":32})").rope_scaling;
+  EXPECT_EQ(bare.factor, 4.0) << "the ratio of the context lengths";
+  EXPECT_EQ(bare.beta_fast, 32);
+  EXPECT_FALSE(bare.attention_factor);
+  const auto refused = [](const std::string& more) {
+    return refusal_of(R"("rope_scaling":{"type":"yarn","factor":4,)" + more + "}");
+  };
+  EXPECT_THAT(refused(R"("beta_fast":1,"beta_slow":32)"), HasSubstr("beta_slow"));
+  EXPECT_THAT(refused(R"("beta_fast":-1)"), HasSubstr("beta_fast"));
+  EXPECT_THAT(refused(R"("mscale":-1)"), HasSubstr("mscale"));
+  EXPECT_THAT(refused(R"("attention_factor":0)"), HasSubstr("attention_factor"));
+  EXPECT_THAT(refused(R"("truncate":1)"), HasSubstr("truncate"));
+  EXPECT_THAT(refusal_of(R"("rope_theta":1,"rope_scaling":{"type":"yarn","factor":4})"),
+              HasSubstr("rope_theta"));
+}
+
+TEST(ModelConfig, ReadsLongrope) {
+  const std::string factors = R"("short_factor":[1,1,1,1,1,1,1,1.5],"long_factor":[1,2,3,4,5,6,7,8]})";
+  for (const char* type : {R"("type":"longrope",)", R"("type":"su",)", R"("rope_type":"longrope",)"}) {
+    const ModelConfig config =
+        parsed(R"("original_max_position_embeddings":32,"rope_scaling":{)" + std::string(type) + factors);
+    EXPECT_EQ(config.rope_scaling.kind, "longrope");
+    EXPECT_EQ(config.rope_scaling.original_context_length, 32);
+    EXPECT_EQ(config.rope_scaling.factor, 4.0) << "the ratio of the context lengths";
+    EXPECT_THAT(config.rope_scaling.long_factors, ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+    EXPECT_EQ(config.rope_scaling.short_factors.back(), 1.5);
+  }
+  const auto refused = [](const std::string& more) {
+    return refusal_of(R"("rope_scaling":{"type":"longrope",)" + more + "}");
+  };
+  EXPECT_THAT(refused(R"("short_factor":[1])"), HasSubstr("rope_scaling.long_factor is missing"));
+  EXPECT_THAT(refused(R"("short_factor":[1],"long_factor":[1])"), HasSubstr("expected 8"));
+  EXPECT_THAT(refused(R"("short_factor":1,"long_factor":[1])"), HasSubstr("expected a list of numbers"));
+  EXPECT_THAT(refused(R"("short_factor":["1"],"long_factor":[1])"), HasSubstr("string in it"));
+  EXPECT_THAT(refused(R"("short_factor":[1,1,1,1,1,1,1,0],"long_factor":[1,1,1,1,1,1,1,1])"),
+              HasSubstr("short_factor"));
+}
+
+TEST(ModelConfig, ReadsTheOtherKindsOfRope) {
+  const ModelConfig dynamic =
+      parsed(R"("rope_scaling":{"type":"dynamic","factor":2,"original_max_position_embeddings":64})");
+  EXPECT_EQ(dynamic.rope_scaling.original_context_length, 128) << "dynamic stretches max_position_embeddings";
+  const ModelConfig proportional = parsed(
+      R"("rope_parameters":{"rope_type":"proportional","rope_theta":1e6,"partial_rotary_factor":0.25})");
+  EXPECT_EQ(proportional.rope_dims, 16) << "all of a head";
+  EXPECT_EQ(proportional.rope_scaling.proportion, 0.25);
+  EXPECT_EQ(proportional.rope_scaling.factor, 1.0);
+  EXPECT_EQ(parsed(R"("rope_scaling":{"type":"mrope","mrope_section":[1,2]})").rope_scaling.kind, "mrope")
+      << "who builds the model refuses it by this name";
+}
+
 TEST(ModelConfig, ReadsNestedTextConfig) {
   const ModelConfig config =
       parse_model_config(R"({"model_type":"outer","text_config":{)" + kSizes +
@@ -286,13 +351,14 @@ TEST(ModelConfig, RefusesGgufKeysThatChangeTheResults) {
     return testing::tiny_gguf_model().f32("llama." + name, value);
   };
   for (const std::string name :
-       {"logit_scale", "embedding_scale", "residual_scale", "rope.scaling.attn_factor"}) {
+       {"logit_scale", "embedding_scale", "residual_scale", "rope.scaling.attn_factor",
+        "rope.scaling.yarn_attn_factor", "rope.scaling.yarn_ext_factor"}) {
     EXPECT_THAT(unsupported_gguf(with_number(name, 0.5f)), HasSubstr("llama." + name));
     from_gguf(with_number(name, 1));
     from_gguf(with_number(name, 0));
   }
   for (const std::string name : {"attn_logit_softcapping", "final_logit_softcapping", "attention.clamp_kqv",
-                                 "attention.max_alibi_bias"}) {
+                                 "attention.max_alibi_bias", "rope.scaling.yarn_log_multiplier"}) {
     EXPECT_THAT(unsupported_gguf(with_number(name, 30)), HasSubstr("llama." + name));
     from_gguf(with_number(name, 0));
   }
@@ -305,6 +371,22 @@ TEST(ModelConfig, RefusesGgufKeysThatChangeTheResults) {
   EXPECT_THAT(unsupported_gguf(with_flag("attention.causal", false)), HasSubstr("llama.attention.causal"));
   EXPECT_THAT(unsupported_gguf(with_flag("use_parallel_residual", true)), HasSubstr("use_parallel_residual"));
   from_gguf(with_flag("attention.causal", true));
+}
+
+TEST(ModelConfig, ReadsYarnOfGgufAndRefusesItsLongrope) {
+  auto builder = testing::tiny_gguf_model();
+  builder.string("llama.rope.scaling.type", "yarn").f32("llama.rope.scaling.factor", 4);
+  builder.u32("llama.rope.scaling.original_context_length", 32)
+      .f32("llama.rope.scaling.yarn_beta_fast", 16)
+      .f32("llama.rope.scaling.yarn_beta_slow", 2);
+  const RopeScaling rope = from_gguf(builder).rope_scaling;
+  EXPECT_EQ(rope.kind, "yarn");
+  EXPECT_EQ(rope.factor, 4);
+  EXPECT_EQ(rope.original_context_length, 32);
+  EXPECT_EQ(rope.beta_fast, 16);
+  EXPECT_EQ(rope.beta_slow, 2);
+  EXPECT_THAT(unsupported_gguf(testing::tiny_gguf_model().string("llama.rope.scaling.type", "longrope")),
+              HasSubstr("longrope"));
 }
 
 TEST(ModelConfig, RefusesPartsOfAHeadInInterleavedRows) {

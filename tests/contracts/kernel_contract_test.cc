@@ -1,24 +1,20 @@
 // The kernel contract: every implementation this processor runs, against the plain reference.
-#include <functional>
-#include <iostream>
-
 #include "tessera/error.h"
-#include "tessera/kernels/activation.h"
 #include "tessera/kernels/attention.h"
-#include "tessera/kernels/cpu/elementwise.h"
 #include "tessera/kernels/cpu/targets.h"
 #include "tessera/kernels/embedding.h"
 #include "tessera/kernels/matmul.h"
 #include "tessera/kernels/pages.h"
 #include "tessera/kernels/reference/attention.h"
-#include "tessera/kernels/reference/elementwise.h"
 #include "tessera/kernels/reference/matmul.h"
 #include "tests/arrays.h"
+#include "tests/contracts/each_target.h"
 
 namespace tessera {
 namespace {
 
 using test::close;
+using test::for_each_target;
 using test::normal;
 namespace mx = mlx::core;
 
@@ -71,23 +67,6 @@ TEST(PackedMatrix, TakesOnlyWhatTheKernelsRead) {
   EXPECT_FALSE(kernels::can_pack(mx::zeros({4, 32}, mx::int32)));
   const auto parts = mx::quantize(normal({8, 64}, 1), 32, 4, "mxfp4");
   EXPECT_FALSE(kernels::can_pack(tensor::QuantizedTensor{parts[0], parts[1], std::nullopt, 32, 4, "mxfp4"}));
-}
-
-/// Runs `check` on every target of this processor; says which ones it lacks.
-void for_each_target(const std::function<void()>& check) {
-  int ran = 0;
-  for (const auto& target : kernels::cpu::targets()) {
-    if (!target.is_supported()) {
-      std::cout << "not run on this processor: " << target.name << "\n";
-      continue;
-    }
-    SCOPED_TRACE(target.name);
-    const kernels::cpu::ForcedTarget forced(target.name);
-    ASSERT_STREQ(kernels::cpu::target().name, target.name);
-    check();
-    ++ran;
-  }
-  EXPECT_GE(ran, 1);
 }
 
 TEST(Targets, AreForcedByNameAndGivenBack) {
@@ -378,69 +357,12 @@ TEST(AttentionKernel, HonoursStrides) {
   EXPECT_TRUE(close(actual, kernels::reference::attention(q, k, v, 0.3F, tensor::Mask::causal()), 1e-5));
 }
 
-TEST(Elementwise, HonourStrides) {
-  const mx::array x = mx::transpose(normal({32, 5}, 34));
-  const mx::array y = mx::slice(normal({5, 64}, 35), {0, 16}, {5, 48});
-  const mx::array weight = mx::broadcast_to(mx::array(0.5F), {32});
-  EXPECT_TRUE(
-      close(kernels::cpu::rms_norm(x, weight, 1e-5F), kernels::reference::rms_norm(x, weight, 1e-5F), 1e-6));
-  EXPECT_TRUE(close(kernels::cpu::swiglu(x, y), kernels::reference::swiglu(x, y), 1e-6));
-}
-
 TEST(AttentionKernel, StaysFiniteForLargeScores) {
   const mx::array q = mx::multiply(normal({1, 2, 3, 16}, 15), mx::array(1000.0F));
   const mx::array k = normal({1, 1, 130, 16}, 16);
   const mx::array v = normal({1, 1, 130, 16}, 17);
   EXPECT_TRUE(close(kernels::attention(q, k, v, 1.0F, tensor::Mask::causal(), runtime()),
                     kernels::reference::attention(q, k, v, 1.0F, tensor::Mask::causal()), 1e-3));
-}
-
-void check_elementwise() {
-  for (const int size : {16, 48, 576}) {
-    const mx::array x = normal({3, size}, 18);
-    const mx::array weight = normal({size}, 19);
-    EXPECT_TRUE(close(kernels::cpu::rms_norm(x, weight, 1e-5F),
-                      kernels::reference::rms_norm(x, weight, 1e-5F), 1e-6));
-    EXPECT_TRUE(close(kernels::cpu::rms_norm(x, std::nullopt, 1e-5F),
-                      kernels::reference::rms_norm(x, std::nullopt, 1e-5F), 1e-6));
-  }
-  for (const int size : {1, 15, 16, 17, 100}) {
-    const mx::array gate = mx::multiply(normal({size}, 20), mx::array(20.0F));
-    const mx::array up = normal({size}, 21);
-    EXPECT_TRUE(close(kernels::swiglu(gate, up), kernels::reference::swiglu(gate, up), 1e-6)) << size;
-  }
-  const mx::array far = mx::array({-1000.0F, -90.0F, 0.0F, 90.0F, 1000.0F});
-  EXPECT_EQ(test::values(kernels::swiglu(far, mx::ones({5}))), (std::vector<float>{0, 0, 0, 90, 1000}));
-  const mx::array frequencies = mx::array({1.0F, 0.1F, 0.01F});
-  const mx::array rotated = mx::transpose(normal({2, 5, 3, 8}, 22), {0, 2, 1, 3});
-  EXPECT_TRUE(close(kernels::cpu::rope(rotated, frequencies, 11),
-                    kernels::reference::rope(rotated, frequencies, 11), 1e-6));
-}
-
-TEST(Elementwise, EveryTargetEqualsTheReferences) { for_each_target(check_elementwise); }
-
-TEST(Elementwise, GradientsEqualTheReferences) {
-  const mx::array x = normal({2, 32}, 23);
-  const mx::array weight = normal({32}, 24);
-  const auto norm = [&](auto function) {
-    return mx::grad([&](const mx::array& v) { return mx::sum(mx::square(function(v, weight, 1e-5F))); })(x);
-  };
-  EXPECT_TRUE(close(norm([](auto&&... in) { return kernels::cpu::rms_norm(in...); }),
-                    norm([](auto&&... in) { return kernels::reference::rms_norm(in...); }), 1e-5));
-  const auto gate = [&](auto function) {
-    return mx::grad([&](const mx::array& v) { return mx::sum(mx::square(function(v, x))); })(x);
-  };
-  EXPECT_TRUE(close(gate([](auto&&... in) { return kernels::cpu::swiglu(in...); }),
-                    gate([](auto&&... in) { return kernels::reference::swiglu(in...); }), 1e-5));
-  const mx::array heads = normal({1, 2, 3, 8}, 25);
-  const mx::array frequencies = mx::array({1.0F, 0.1F, 0.01F});
-  const auto rotation = [&](auto function) {
-    return mx::grad([&](const mx::array& v) {
-      return mx::sum(mx::multiply(function(v, frequencies, 3), normal({1, 2, 3, 8}, 26)));
-    })(heads);
-  };
-  EXPECT_TRUE(close(rotation([](auto&&... in) { return kernels::cpu::rope(in...); }),
-                    rotation([](auto&&... in) { return kernels::reference::rope(in...); }), 1e-5));
 }
 
 }  // namespace

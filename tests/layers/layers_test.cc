@@ -103,11 +103,66 @@ TEST(Rope, FrequencyFactorsDivideTheFrequencies) {
   EXPECT_TRUE(close(twice.forward(x, 7), halved.forward(x, 7), kFloat32));
 }
 
+TEST(Rope, ADynamicTableServesTheContextThatItIsMadeFor) {
+  const layers::RopeConfig within{
+      .dims = 16, .scaling = "dynamic", .factor = 4.0, .original_context_length = 512, .context_length = 512};
+  layers::RopeConfig beyond = within;
+  beyond.context_length = 2048;
+  const mx::array plain = layers::Rope({.dims = 16}).frequencies();
+  EXPECT_TRUE(close(layers::Rope(within).frequencies(), plain, 0.0));
+  const auto stretched = test::values(layers::Rope(beyond).frequencies());
+  EXPECT_EQ(stretched[0], 1.0F);
+  // theta grows by (factor x 4 - 3)^(16 / 14), so the slowest pair turns (16 - 3) times slower.
+  EXPECT_NEAR(stretched[7] * 13, test::values(plain)[7], 1e-6 * test::values(plain)[7]);
+}
+
+TEST(Rope, LongropeChoosesItsFactorsByTheContext) {
+  layers::RopeConfig config{.dims = 4,
+                            .scaling = "longrope",
+                            .factor = 1.0,
+                            .original_context_length = 64,
+                            .context_length = 64,
+                            .short_factors = {1.0, 2.0},
+                            .long_factors = {4.0, 8.0}};
+  const auto table = [&] { return test::values(layers::Rope(config).frequencies()); };
+  EXPECT_FLOAT_EQ(table()[0], 1.0F);
+  EXPECT_FLOAT_EQ(table()[1], 0.005F);
+  EXPECT_EQ(layers::Rope(config).rotation().scale, 1.0F);
+  config.context_length = 65;
+  EXPECT_FLOAT_EQ(table()[0], 0.25F);
+  EXPECT_FLOAT_EQ(table()[1], 0.00125F);
+  config.long_factors.pop_back();
+  EXPECT_THROW(table(), Error);
+}
+
+TEST(Rope, TurnsNeighboursWhereAskedTo) {
+  const mx::array x = mx::array({1.0F, 0.0F, 0.0F, 1.0F}, {1, 1, 1, 4});
+  const layers::Rope rope({.dims = 4, .theta = 100.0, .pairs = kernels::RopePairs::kInterleaved});
+  const float expected[] = {std::cos(2.0F), std::sin(2.0F), -std::sin(0.2F), std::cos(0.2F)};
+  EXPECT_TRUE(close(rope.forward(x, 2), mx::array(expected, {1, 1, 1, 4}, mx::float32), kFloat32));
+}
+
 TEST(Rope, RefusesWhatItDoesNotKnow) {
-  EXPECT_THROW(layers::Rope({.dims = 15}), Error);
-  EXPECT_THROW(layers::Rope({.dims = 16, .scaling = "yarn"}), Error);
-  EXPECT_THROW(layers::Rope({.dims = 16, .scaling = "linear", .factor = 0.0}), Error);
-  EXPECT_THROW(layers::Rope({.dims = 16, .scaling = "llama3", .factor = 8.0}), Error);
+  const auto refuses = [](const layers::RopeConfig& config, ErrorKind kind, const std::string& part) {
+    try {
+      const layers::Rope rope(config);
+      ADD_FAILURE() << config.scaling << " was accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), kind);
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  };
+  refuses({.dims = 15}, ErrorKind::kInvalidArgument, "15 rotated dims");
+  refuses({.dims = 16, .scaling = "mrope"}, ErrorKind::kUnsupported, "'mrope'");
+  refuses({.dims = 16, .scaling = "linear", .factor = 0.0}, ErrorKind::kInvalidArgument, "factor");
+  refuses({.dims = 16, .scaling = "llama3", .factor = 8.0}, ErrorKind::kInvalidArgument, "original_max");
+  refuses({.dims = 16, .scaling = "yarn", .factor = 8.0}, ErrorKind::kInvalidArgument, "original_max");
+  refuses({.dims = 2, .scaling = "dynamic", .factor = 8.0, .original_context_length = 64},
+          ErrorKind::kInvalidArgument, "dims");
+  refuses({.dims = 16, .scaling = "longrope", .original_context_length = 64}, ErrorKind::kInvalidArgument,
+          "expected 8");
+  refuses({.dims = 16, .scaling = "proportional", .proportion = 1.5}, ErrorKind::kInvalidArgument,
+          "proportion");
 }
 
 }  // namespace

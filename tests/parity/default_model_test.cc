@@ -34,7 +34,7 @@ void expect_greedy(const json& prompt, const char* reference) {
   const auto expected = prompt.at(reference).at("greedy").get<std::vector<int32_t>>();
   const auto gaps = prompt.at("gaps").get<std::vector<double>>();
   execution::Sequence sequence(model());
-  std::vector<float> logits = sequence.prefill(prompt.at("input_ids").get<std::vector<int32_t>>(), {});
+  std::span<const float> logits = sequence.prefill(prompt.at("input_ids").get<std::vector<int32_t>>(), {});
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const int32_t best = execution::argmax(logits);
     if (best != expected[i]) {

@@ -82,7 +82,7 @@ TEST_P(FixtureModels, DecodeAndChunksEqualOneForward) {
   const std::vector<int32_t> tokens = test::ids(golden_.at("input_ids"));
   const mx::array expected = window_logits(tokens);
   execution::Sequence sequence(model_);
-  std::vector<float> logits = sequence.prefill(std::span(tokens).first(5), {});
+  std::span<const float> logits = sequence.prefill(std::span(tokens).first(5), {});
   for (std::size_t i = 5; i < tokens.size(); ++i) {
     const int row = static_cast<int>(i) - 1;
     const mx::array actual(logits.data(), {1, static_cast<int>(logits.size())}, mx::float32);
@@ -112,7 +112,7 @@ TEST_P(FixtureModels, GreedyTokensEqualTheGoldens) {
     EXPECT_EQ(test::ids(golden_.at("greedy_mlx")), expected) << "the references differ";
   }
   execution::Sequence sequence(model_);
-  std::vector<float> logits = sequence.prefill(test::ids(golden_.at("prompt_ids")), {});
+  std::span<const float> logits = sequence.prefill(test::ids(golden_.at("prompt_ids")), {});
   for (std::size_t i = 0; i < expected.size(); ++i) {
     ASSERT_EQ(execution::argmax(logits), expected[i]) << "step " << i << ", gap " << gaps[i];
     logits = sequence.decode(expected[i]);
@@ -135,7 +135,7 @@ TEST(Prefill, DoesNotDependOnTheChunk) {
     execution::Sequence sequence(models::load_model({.model = test::fixture("llama-tiny-tied"),
                                                      .precision = Precision::kFloat32,
                                                      .prefill_chunk_tokens = chunk}));
-    const std::vector<float> logits = sequence.prefill(tokens, {});
+    const std::span<const float> logits = sequence.prefill(tokens, {});
     const mx::array actual(logits.data(), {static_cast<int>(logits.size())}, mx::float32);
     if (!expected) expected = actual;
     EXPECT_TRUE(close(actual, *expected, 1e-5)) << chunk;  // other chunks sum in other orders
@@ -147,7 +147,7 @@ double error_of(Precision precision) {
   const auto golden = test::load_fixture("llama-tiny-4bit/golden.safetensors");
   execution::Sequence sequence(
       models::load_model({.model = test::fixture("llama-tiny-4bit"), .precision = precision}));
-  const std::vector<float> logits = sequence.prefill(test::ids(golden.at("input_ids")), {});
+  const std::span<const float> logits = sequence.prefill(test::ids(golden.at("input_ids")), {});
   const mx::array& all = golden.at("logits_hf");
   const mx::array expected = mx::reshape(mx::take(all, mx::array(all.shape(0) - 1), 0), {1, 384});
   return test::relative_error(mx::array(logits.data(), {1, 384}, mx::float32), expected);
@@ -168,7 +168,7 @@ TEST(Precision, Bfloat16FollowsFloat32) {
   const std::vector<int32_t> tokens = test::ids(golden.at("input_ids"));
   execution::Sequence half(
       models::load_model({.model = test::fixture("llama-tiny-tied"), .precision = Precision::kBFloat16}));
-  const std::vector<float> logits = half.prefill(tokens, {});
+  const std::span<const float> logits = half.prefill(tokens, {});
   const mx::array expected = mx::slice(golden.at("logits_hf"), {11, 0}, {12, 384});
   const mx::array actual(logits.data(), {1, 384}, mx::float32);
   // Eight bits of mantissa through two layers: a few percent, and certainly not float32's result.

@@ -63,7 +63,7 @@ struct MergedHeads {
     token_stride = heads * head_stride;
     batch_stride = static_cast<std::size_t>(out.shape(2)) * token_stride;
     const bool is_row_major = out.shape(1) == 1 || out.shape(2) == 1;
-    out.set_data(mx::allocator::malloc(out.nbytes()), out.size(),
+    out.set_data(output_memory(out.nbytes()), out.size(),
                  {static_cast<int64_t>(batch_stride), static_cast<int64_t>(head_stride),
                   static_cast<int64_t>(token_stride), 1},
                  {.contiguous = true, .row_contiguous = is_row_major, .col_contiguous = out.size() <= 1});

@@ -27,6 +27,14 @@ inline __m512i broadcast_word(const std::byte* values, std::size_t index) {
   return _mm512_set1_epi32(static_cast<int>(word));
 }
 
+/// 64 bytes of codes, kept in a register: the compiler would rather load them again for every shift, and
+/// loads are what these loops have least of.
+inline __m512i load_codes(const std::byte* from) {
+  __m512i codes = _mm512_loadu_si512(from);
+  asm("" : "+v"(codes));
+  return codes;
+}
+
 /// The top halves of two vectors of floats as pairs: exact for codes.
 inline __m512i as_pairs(__m512 low, __m512 high) {
   return _mm512_mask_blend_epi16(0xAAAAAAAA, _mm512_srli_epi32(_mm512_castps_si512(low), 16),
@@ -55,8 +63,8 @@ constexpr int quad_column(int bits, int i, int side) {
 
 /// Tables of the bfloat16 values of small codes for vpermw, which reads the low five bits of an index.
 struct CodeTables {
-  __m512i low;   // bits 2: i mod 4; bits 3: i mod 8; bits 4 and 8: i mod 16; bits 5 and 6: i
-  __m512i high;  // bits 8: 16 (i mod 16); bits 6: 32 + i
+  __m512i low;   // i mod 2^bits, of 8 bits the low half: i mod 16
+  __m512i high;  // 6 bits: 32 + i; of 8 bits the high half: 16 (i mod 16)
 };
 
 template <int kBits>
@@ -90,67 +98,47 @@ inline __m512i code_at(const __m512i* words, int column) {
 
 template <int kBits>
 inline void load_words(const std::byte* from, __m512i* words) {
-  for (int i = 0; i < kBits; ++i) words[i] = _mm512_loadu_si512(from + 64 * i);
+  for (int i = 0; i < kBits; ++i) words[i] = load_codes(from + 64 * i);
 }
 
-/// Calls visit(pair of x, codes as bfloat16) for 32 columns; the codes of 8 bits come in two halves that
-/// meet the same pair.
-template <int kBits, typename Visit>
-inline void for_each_pair(const std::byte* from, const CodeTables& tables, const Visit& visit) {
-  if constexpr (kBits == 2 || kBits == 4) {
-    constexpr int kPairs = 16 / kBits;
-#pragma GCC unroll 4
-    for (int word = 0; word < kBits; ++word) {
-      const __m512i codes = _mm512_loadu_si512(from + 64 * word);
-#pragma GCC unroll 8
-      for (int i = 0; i < kPairs; ++i) {
-        visit(word * kPairs + i, _mm512_permutexvar_epi16(
-                                     _mm512_srli_epi16(codes, static_cast<unsigned>(kBits * i)), tables.low));
-      }
-    }
-  } else if constexpr (kBits == 8) {
-#pragma GCC unroll 8
-    for (int word = 0; word < 8; ++word) {
-      const __m512i codes = _mm512_loadu_si512(from + 64 * word);
-      visit(2 * word, _mm512_permutexvar_epi16(codes, tables.low));
-      visit(2 * word, _mm512_permutexvar_epi16(_mm512_srli_epi16(codes, 4), tables.high));
-      visit(2 * word + 1, _mm512_permutexvar_epi16(_mm512_srli_epi16(codes, 8), tables.low));
-      visit(2 * word + 1, _mm512_permutexvar_epi16(_mm512_srli_epi16(codes, 12), tables.high));
-    }
-  } else {
-    __m512i words[kBits];
-    load_words<kBits>(from, words);
-#pragma GCC unroll 16
-    for (int i = 0; i < 16; ++i) {
-      __m512i pair = _mm512_mask_blend_epi16(0xAAAAAAAA, code_at<kBits>(words, 2 * i),
-                                             _mm512_slli_epi32(code_at<kBits>(words, 2 * i + 1), 16));
-      if constexpr (kBits == 6) {
-        pair = _mm512_permutex2var_epi16(tables.low, pair, tables.high);
-      } else {
-        pair = _mm512_permutexvar_epi16(pair, tables.low);
-      }
-      visit(i, pair);
-    }
-  }
-}
+/// How pairs of codes are taken out of the words of 32 columns: in steps of a few words that are loaded
+/// together, each with some terms that meet a pair of x. Codes of 8 bits are two terms, high and low half, or
+/// (kIsWhole) one that takes more work: that pays when several rows share it.
+template <int kBits, bool kIsWhole>
+struct PairSteps {
+  static constexpr bool kIsAligned = kBits == 2 || kBits == 4 || kBits == 8;
+  static constexpr bool kIsSplit = kBits == 8 && !kIsWhole;
+  static constexpr int kWords = kIsAligned ? 1 : kBits;  // of a step
+  static constexpr int kSteps = kBits / kWords;
+  static constexpr int kPairs = 16 / kSteps;  // of a step
+  static constexpr int kTerms = kIsSplit ? 2 * kPairs : kPairs;
 
-/// The 16 pairs of 32 columns, each whole.
-template <int kBits, typename Visit>
-inline void for_each_whole_pair(const std::byte* from, const CodeTables& tables, const Visit& visit) {
-  if constexpr (kBits != 8) {
-    for_each_pair<kBits>(from, tables, visit);
-  } else {
-    const __m512i mask = _mm512_set1_epi32(255);
-    for (int word = 0; word < 8; ++word) {
-      const __m512i codes = _mm512_loadu_si512(from + 64 * word);
-      const auto value = [&](unsigned shift) {
-        return _mm512_cvtepi32_ps(_mm512_and_si512(_mm512_srli_epi32(codes, shift), mask));
+  /// The pair among the 16 that a term meets.
+  static constexpr int pair(int step, int term) { return step * kPairs + (kIsSplit ? term / 2 : term); }
+
+  /// The codes of a term as bfloat16.
+  static inline __m512i codes(const __m512i* words, int term, const CodeTables& tables) {
+    if constexpr (kIsSplit) {
+      const __m512i lanes = _mm512_srli_epi16(words[0], static_cast<unsigned>(4 * term));
+      return _mm512_permutexvar_epi16(lanes, term % 2 == 0 ? tables.low : tables.high);
+    } else if constexpr (kBits == 8) {
+      const auto value = [&](int column) {
+        const __m512i lanes = _mm512_srli_epi32(words[0], static_cast<unsigned>(8 * column));
+        return _mm512_cvtepi32_ps(_mm512_and_si512(lanes, _mm512_set1_epi32(255)));
       };
-      visit(2 * word, as_pairs(value(0), value(16)));
-      visit(2 * word + 1, as_pairs(value(8), value(24)));
+      return as_pairs(value(term), value(term + 2));
+    } else if constexpr (kIsAligned) {
+      return _mm512_permutexvar_epi16(_mm512_srli_epi16(words[0], static_cast<unsigned>(kBits * term)),
+                                      tables.low);
+    } else {
+      const __m512i pair =
+          _mm512_mask_blend_epi16(0xAAAAAAAA, code_at<kBits>(words, 2 * term),
+                                  _mm512_slli_epi32(code_at<kBits>(words, 2 * term + 1), 16));
+      if constexpr (kBits == 6) return _mm512_permutex2var_epi16(tables.low, pair, tables.high);
+      return _mm512_permutexvar_epi16(pair, tables.low);
     }
   }
-}
+};
 
 /// Calls visit(four of x, codes as bytes) for the 8 fours of 32 columns.
 template <int kBits, typename Visit>
@@ -160,7 +148,7 @@ inline void for_each_quad(const std::byte* from, const Visit& visit) {
     const __m512i mask = _mm512_set1_epi8(static_cast<char>((1 << kBits) - 1));
 #pragma GCC unroll 8
     for (int word = 0; word < kBits; ++word) {
-      const __m512i codes = _mm512_loadu_si512(from + 64 * word);
+      const __m512i codes = load_codes(from + 64 * word);
 #pragma GCC unroll 4
       for (int i = 0; i < kQuads; ++i) {
         visit(word * kQuads + i,
@@ -266,54 +254,71 @@ void prepare_quads(const PrepareTask& task) {
 
 // Few rows: codes are decoded as they are used, each for all rows.
 
-template <int kBits, int kRows>
-void dot_pairs_tile(const PackedLayout& layout, const std::byte* tile, const Operand& x, Floats* results) {
+/// kRows rows of x times kTiles tiles in a row; results [tile][row]. Two tiles at a time share the loads of a
+/// single row of x, which are what binds it. How many there are does not change the order of any sum.
+template <int kBits, int kRows, int kTiles>
+void dot_pairs_tiles(const PackedLayout& layout, const std::byte* tile, const Operand& x, Floats* results) {
+  using Steps = PairSteps<kBits, (kRows >= 4)>;
+  constexpr int kChains = kRows <= 2 ? 2 : 1;  // so that no sum waits for itself
   const auto groups = static_cast<std::size_t>(layout.groups());
+  const std::size_t tile_bytes = layout.tile_bytes();
   const std::size_t group_words = static_cast<std::size_t>(layout.group_size) / 2;
-  constexpr int kChains = kRows == 1 ? 4 : kRows == 2 ? 2 : 1;  // so that no sum waits for itself
   const CodeTables tables = code_tables<kBits>();
-  __m512 sums[kRows];
-  for (auto& sum : sums) sum = _mm512_setzero_ps();
+  __m512 sums[kTiles][kRows];
+  for (auto& of_tile : sums) {
+    for (auto& sum : of_tile) sum = _mm512_setzero_ps();
+  }
   for (std::size_t group = 0; group < groups; ++group, tile += layout.group_bytes()) {
-    __m512 dots[kRows][kChains];
-    for (auto& row : dots) {
-      for (auto& chain : row) chain = _mm512_setzero_ps();
+    __m512 dots[kTiles][kRows][kChains];
+    for (auto& of_tile : dots) {
+      for (auto& row : of_tile) {
+        for (auto& chain : row) chain = _mm512_setzero_ps();
+      }
     }
     for (int unit = 0; unit < layout.group_size / 32; ++unit) {
       const std::byte* from = tile + static_cast<std::size_t>(unit) * kBits * 64;
-      for (int line = 0; line < kBits; ++line) _mm_prefetch(from + kPrefetchBytes + 64 * line, _MM_HINT_T1);
       const std::size_t first = group * group_words + static_cast<std::size_t>(unit) * 16;
-      int term = 0;
-      const auto add = [&](int pair, __m512i codes) {
-        for (int row = 0; row < kRows; ++row) {
-          dots[row][term % kChains] =
-              add_dot(dots[row][term % kChains], codes,
-                      broadcast_word(x.values + static_cast<std::size_t>(row) * x.row_bytes,
-                                     first + static_cast<std::size_t>(pair)));
+#pragma GCC unroll 8
+      for (int step = 0; step < Steps::kSteps; ++step, from += 64 * Steps::kWords) {
+        __m512i words[kTiles][Steps::kWords];
+        for (int t = 0; t < kTiles; ++t) {
+          const std::byte* at = from + static_cast<std::size_t>(t) * tile_bytes;
+          for (int i = 0; i < Steps::kWords; ++i) {
+            _mm_prefetch(at + kPrefetchBytes + 64 * i, _MM_HINT_T1);
+            words[t][i] = load_codes(at + 64 * i);
+          }
         }
-        ++term;
-      };
-      // With several rows, one product per pair of 8-bit codes pays for putting the halves together.
-      if constexpr (kRows >= 4)
-        for_each_whole_pair<kBits>(from, tables, add);
-      else
-        for_each_pair<kBits>(from, tables, add);
+#pragma GCC unroll 16
+        for (int term = 0; term < Steps::kTerms; ++term) {
+          __m512i codes[kTiles];
+          for (int t = 0; t < kTiles; ++t) codes[t] = Steps::codes(words[t], term, tables);
+          for (int row = 0; row < kRows; ++row) {
+            const __m512i pair = broadcast_word(x.values + static_cast<std::size_t>(row) * x.row_bytes,
+                                                first + static_cast<std::size_t>(Steps::pair(step, term)));
+            for (int t = 0; t < kTiles; ++t)
+              dots[t][row][term % kChains] = add_dot(dots[t][row][term % kChains], codes[t], pair);
+          }
+        }
+      }
     }
-    const std::byte* constants = tile + layout.group_code_bytes();
-    _mm_prefetch(constants + kPrefetchBytes, _MM_HINT_T1);
-    const auto scale = (__m512)load_values(constants, layout.type);
-    const auto bias = (__m512)load_values(constants + kLanes * layout.type_bytes(), layout.type);
-    for (int row = 0; row < kRows; ++row) {
-      __m512 dot = dots[row][0];
-      if constexpr (kChains == 2) dot = _mm512_add_ps(dot, dots[row][1]);
-      if constexpr (kChains == 4)
-        dot = _mm512_add_ps(_mm512_add_ps(dot, dots[row][1]), _mm512_add_ps(dots[row][2], dots[row][3]));
-      sums[row] = _mm512_fmadd_ps(dot, scale, sums[row]);
-      sums[row] = _mm512_fmadd_ps(
-          bias, _mm512_set1_ps(x.sums[static_cast<std::size_t>(row) * groups + group]), sums[row]);
+    for (int t = 0; t < kTiles; ++t) {
+      const std::byte* constants =
+          tile + static_cast<std::size_t>(t) * tile_bytes + layout.group_code_bytes();
+      _mm_prefetch(constants + kPrefetchBytes, _MM_HINT_T1);
+      const auto scale = (__m512)load_values(constants, layout.type);
+      const auto bias = (__m512)load_values(constants + kLanes * layout.type_bytes(), layout.type);
+      for (int row = 0; row < kRows; ++row) {
+        __m512 dot = dots[t][row][0];
+        if constexpr (kChains == 2) dot = _mm512_add_ps(dot, dots[t][row][1]);
+        sums[t][row] = _mm512_fmadd_ps(dot, scale, sums[t][row]);
+        sums[t][row] = _mm512_fmadd_ps(
+            bias, _mm512_set1_ps(x.sums[static_cast<std::size_t>(row) * groups + group]), sums[t][row]);
+      }
     }
   }
-  for (int row = 0; row < kRows; ++row) results[row] = (Floats)sums[row];
+  for (int t = 0; t < kTiles; ++t) {
+    for (int row = 0; row < kRows; ++row) results[t * kRows + row] = (Floats)sums[t][row];
+  }
 }
 
 template <int kBits, int kRows>
@@ -385,31 +390,48 @@ void dot_dense_tile(const PackedLayout& layout, const std::byte* tile, const Ope
   }
 }
 
-using DotTile = void (*)(const PackedLayout&, const std::byte*, const Operand&, Floats*);
+using DotTiles = void (*)(const PackedLayout&, const std::byte*, const Operand&, Floats*);
 
-template <int kRows>
-DotTile dot_tile_for(const PackedLayout& layout, Products products) {
-  if (!layout.is_quantized()) return dot_dense_tile<kRows>;
-  const bool is_int8 = products == Products::kInt8;
+/// The loop for tiles one by one, or two by two where there is one.
+template <int kRows, int kTiles>
+DotTiles dot_tiles_for(const PackedLayout& layout, Products products) {
+  if (products == Products::kInt8 || !layout.is_quantized()) {
+    if constexpr (kTiles > 1) return nullptr;
+    switch (layout.bits) {
+      case 0: return dot_dense_tile<kRows>;
+      case 2: return dot_quads_tile<2, kRows>;
+      case 3: return dot_quads_tile<3, kRows>;
+      case 4: return dot_quads_tile<4, kRows>;
+      case 5: return dot_quads_tile<5, kRows>;
+      case 6: return dot_quads_tile<6, kRows>;
+      default: return dot_quads_tile<8, kRows>;
+    }
+  }
   switch (layout.bits) {
-    case 2: return is_int8 ? dot_quads_tile<2, kRows> : dot_pairs_tile<2, kRows>;
-    case 3: return is_int8 ? dot_quads_tile<3, kRows> : dot_pairs_tile<3, kRows>;
-    case 4: return is_int8 ? dot_quads_tile<4, kRows> : dot_pairs_tile<4, kRows>;
-    case 5: return is_int8 ? dot_quads_tile<5, kRows> : dot_pairs_tile<5, kRows>;
-    case 6: return is_int8 ? dot_quads_tile<6, kRows> : dot_pairs_tile<6, kRows>;
-    default: return is_int8 ? dot_quads_tile<8, kRows> : dot_pairs_tile<8, kRows>;
+    case 2: return dot_pairs_tiles<2, kRows, kTiles>;
+    case 3: return dot_pairs_tiles<3, kRows, kTiles>;
+    case 4: return dot_pairs_tiles<4, kRows, kTiles>;
+    case 5: return dot_pairs_tiles<5, kRows, kTiles>;
+    case 6: return dot_pairs_tiles<6, kRows, kTiles>;
+    default: return dot_pairs_tiles<8, kRows, kTiles>;
   }
 }
 
 template <int kRows>
 void dot_few_rows(const PackedMatmulTask& task, int first_row) {
-  const DotTile dot = dot_tile_for<kRows>(task.layout, task.products);
+  constexpr int kTogether = kRows == 1 ? 2 : 1;
+  const DotTiles together = dot_tiles_for<kRows, kTogether>(task.layout, task.products);
+  const DotTiles alone = dot_tiles_for<kRows, 1>(task.layout, task.products);
   const std::size_t groups = task.layout.is_quantized() ? static_cast<std::size_t>(task.layout.groups()) : 0;
   const Operand x = task.x.from_row(static_cast<std::size_t>(first_row), groups);
-  Floats sums[kRows];
-  for (int tile = task.first_tile; tile < task.last_tile; ++tile) {
-    dot(task.layout, task.data + static_cast<std::size_t>(tile) * task.layout.tile_bytes(), x, sums);
-    for (int row = 0; row < kRows; ++row) store_tile(task, tile, first_row + row, sums[row]);
+  Floats sums[kTogether * kRows];
+  for (int tile = task.first_tile; tile < task.last_tile;) {
+    const int tiles = together != nullptr && tile + kTogether <= task.last_tile ? kTogether : 1;
+    const std::byte* data = task.data + static_cast<std::size_t>(tile) * task.layout.tile_bytes();
+    (tiles == kTogether && together != nullptr ? together : alone)(task.layout, data, x, sums);
+    for (int t = 0; t < tiles; ++t, ++tile) {
+      for (int row = 0; row < kRows; ++row) store_tile(task, tile, first_row + row, sums[t * kRows + row]);
+    }
   }
 }
 
@@ -439,10 +461,19 @@ void decode_strip(const PackedLayout& layout, const std::byte* data, int first_t
         const auto put = [&](int word, __m512i value) {
           _mm512_storeu_si512(to + word * kTiles * 64, value);
         };
-        if constexpr (kIsInt8)
+        if constexpr (kIsInt8) {
           for_each_quad<kBits>(words, put);
-        else
-          for_each_whole_pair<kBits>(words, tables, put);
+        } else {
+          using Steps = PairSteps<kBits, true>;
+          for (int step = 0; step < Steps::kSteps; ++step) {
+            __m512i loaded[Steps::kWords];
+            for (int i = 0; i < Steps::kWords; ++i)
+              loaded[i] = load_codes(words + 64 * (step * Steps::kWords + i));
+#pragma GCC unroll 16
+            for (int term = 0; term < Steps::kTerms; ++term)
+              put(Steps::pair(step, term), Steps::codes(loaded, term, tables));
+          }
+        }
       }
       const std::byte* constants = from + layout.group_code_bytes();
       store(scales + (g * kTiles + tile) * kLanes, load_values(constants, layout.type));

@@ -1,21 +1,24 @@
-// Normalization, rotation and gating on the CPU in float32: the primitives between the products.
+// Gating and rotation on the CPU in float32: the primitives between the products. A pool shares much work among
+// its threads and may be absent.
 #pragma once
 
 #include <mlx/array.h>
 
-#include <optional>
+#include <memory>
+
+#include "tessera/kernels/activation.h"
+#include "tessera/kernels/rope.h"
 
 namespace tessera::kernels::cpu {
 
-/// As kernels/norm.h; x [.., E] float32 with E a multiple of 16, weight [E] float32 or absent.
-mlx::core::array rms_norm(const mlx::core::array& x, const std::optional<mlx::core::array>& weight,
-                          float eps);
-
 /// As kernels/activation.h; float32.
-mlx::core::array swiglu(const mlx::core::array& gate, const mlx::core::array& up);
+mlx::core::array swiglu(const mlx::core::array& gate, const mlx::core::array& up,
+                        std::shared_ptr<base::ThreadPool> pool = nullptr);
+mlx::core::array geglu(const mlx::core::array& gate, const mlx::core::array& up, Gelu gelu,
+                       std::shared_ptr<base::ThreadPool> pool = nullptr);
 
-/// Rotates the first 2 * frequencies.size() dims of x [B, H, L, D] float32, halves together, by the
-/// angle (offset + l) * frequencies[i]. Any strides; returns a contiguous array.
-mlx::core::array rope(const mlx::core::array& x, const mlx::core::array& frequencies, int offset);
+/// As kernels/rope.h; x float32 with any strides. Returns a contiguous array.
+mlx::core::array rope(const mlx::core::array& x, const Rotation& rotation, int offset,
+                      std::shared_ptr<base::ThreadPool> pool = nullptr);
 
 }  // namespace tessera::kernels::cpu

@@ -193,6 +193,9 @@ void AttentionWork::run() {
   const auto attended_width = static_cast<std::size_t>(weights.n_heads * shape.value_dim);
   std::vector<float> x_storage, residual_storage;
   const float* x = activations.x.get(x_storage);
+  if (length == 1) {
+    for (const KvSlot::Row& row : rows) prefetch_position(shape, *row.table, row.position);
+  }
 
   const Scratch memory(rows_m *
                        (static_cast<std::size_t>(columns) + q_width + k_width + v_width + attended_width) *

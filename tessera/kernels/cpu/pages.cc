@@ -1,6 +1,7 @@
 // Writing, copying and gathering pages. The work is plain copying; rows of D elements are the unit.
 #include "tessera/kernels/cpu/pages.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -202,6 +203,21 @@ void write_positions(const PageShape& shape, const PageTable& table, int start, 
   };
   write_plane(shape, table, start, length, shape.keys(), rows(k, k_head_stride, k_token_stride));
   write_plane(shape, table, start, length, shape.values(), rows(v, v_head_stride, v_token_stride));
+}
+
+void prefetch_position(const PageShape& shape, const PageTable& table, int position) {
+  const std::byte* page = table.pages[static_cast<std::size_t>(position / shape.page_tokens)];
+  for (const PagePlane& plane : {shape.keys(), shape.values()}) {
+    const std::size_t first = plane.first_item(position % shape.page_tokens) * plane.item_bytes;
+    const std::size_t step =
+        static_cast<std::size_t>(plane.block_tokens * plane.chunk_elements) * plane.item_bytes;
+    const auto steps = static_cast<std::size_t>(plane.dim / plane.chunk_elements);
+    for (int head = 0; head < shape.n_kv_heads; ++head) {
+      const std::byte* at = page + plane.offset + static_cast<std::size_t>(head) * plane.head_bytes() + first;
+      for (std::size_t i = 0; i < steps * step; i += std::max<std::size_t>(step, 64))
+        __builtin_prefetch(at + i, 1);
+    }
+  }
 }
 
 mx::array write_pages(const PageShape& shape, std::shared_ptr<const PageTable> table, int start,

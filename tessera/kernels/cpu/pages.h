@@ -20,4 +20,8 @@ void write_positions(const PageShape& shape, const PageTable& table, int start, 
                      std::size_t k_head_stride, std::size_t k_token_stride, const float* v,
                      std::size_t v_head_stride, std::size_t v_token_stride);
 
+/// Brings the memory of one position into the cache, for a write_positions() to come: its keys lie in as many
+/// lines as a head has words.
+void prefetch_position(const PageShape& shape, const PageTable& table, int position);
+
 }  // namespace tessera::kernels::cpu

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "tessera/kernels/cpu/output_memory.h"
+
 namespace tessera::kernels::cpu {
 
 /// A primitive that only runs on CPU streams. A primitive outlives the call that built it and runs
@@ -23,7 +25,7 @@ class CpuPrimitive : public mlx::core::Primitive {
 };
 
 /// Gives `out` memory of its own.
-inline void allocate(mlx::core::array& out) { out.set_data(mlx::core::allocator::malloc(out.nbytes())); }
+inline void allocate(mlx::core::array& out) { out.set_data(output_memory(out.nbytes())); }
 
 /// The float32 values of an input as one row-major run. Whether an array is one is only known when it
 /// has been evaluated, and a `contiguous` node in front of every primitive costs as much as a small

@@ -18,7 +18,9 @@ namespace tessera::kernels::cpu::TESSERA_TARGET {
 
 #include "tessera/kernels/cpu/attention-inl.h"
 #include "tessera/kernels/cpu/elementwise-inl.h"
+#include "tessera/kernels/cpu/norm-inl.h"
 #include "tessera/kernels/cpu/packed_matmul-inl.h"
 #include "tessera/kernels/cpu/vectors-inl.h"
+#include "tessera/kernels/cpu/vocabulary-inl.h"
 
 }  // namespace tessera::kernels::cpu::TESSERA_TARGET

@@ -10,17 +10,28 @@
 namespace tessera::kernels::cpu {
 
 // Defined by target-inl.h, once per instruction set.
-#define TESSERA_DECLARE_TARGET(target)                                                                  \
-  namespace target {                                                                                    \
-  void prepare_rows(const PrepareTask& task);                                                           \
-  void packed_matmul(const PackedMatmulTask& task);                                                     \
-  void attention(const AttentionTask& task);                                                            \
-  void merge_attention(const float* partial, const float* stats, int parts, std::size_t part_rows,      \
-                       std::size_t dim, float* out);                                                    \
-  void rms_norm(const float* x, const float* weight, float eps, std::size_t n, float* out);             \
-  void swiglu(const float* gate, const float* up, std::size_t n, float* out);                           \
-  void rope_angles(float position, const float* frequencies, int half, float* cosines, float* sines);   \
-  void rotate(const float* x, const float* cosines, const float* sines, int half, int dim, float* out); \
+#define TESSERA_DECLARE_TARGET(target)                                                                    \
+  namespace target {                                                                                      \
+  void prepare_rows(const PrepareTask& task);                                                             \
+  void packed_matmul(const PackedMatmulTask& task);                                                       \
+  void attention(const AttentionTask& task);                                                              \
+  void merge_attention(const float* partial, const float* stats, int parts, std::size_t part_rows,        \
+                       std::size_t dim, float* out);                                                      \
+  void rms_norm(const float* x, const float* weight, float eps, std::size_t n, float* out);               \
+  void add_rms_norm(const float* x, const float* residual, const float* weight, float eps, std::size_t n, \
+                    float* total, float* out);                                                            \
+  void layer_norm(const float* x, const float* weight, const float* bias, float eps, std::size_t n,       \
+                  float* out);                                                                            \
+  void swiglu(const float* gate, const float* up, std::size_t n, float* out);                             \
+  void geglu(const float* gate, const float* up, std::size_t n, float* out);                              \
+  void geglu_tanh(const float* gate, const float* up, std::size_t n, float* out);                         \
+  void rope_angles(float position, const float* frequencies, int half, float* cosines, float* sines);     \
+  void rotate(const float* x, const float* cosines, const float* sines, int half, int dim, float* out);   \
+  void rotate_pairs(const float* x, const float* cosines, const float* sines, int half, int dim,          \
+                    float* out);                                                                          \
+  int32_t argmax(const float* x, std::size_t n, bool* is_beyond);                                         \
+  std::size_t find_above(const float* x, std::size_t begin, std::size_t n, float threshold);              \
+  double sum_exp(const float* x, std::size_t n, float largest);                                           \
   }
 TESSERA_DECLARE_TARGET(baseline)
 #if defined(__x86_64__)
@@ -46,10 +57,12 @@ bool has_avx512bf16() {
 }
 #endif
 
-#define TESSERA_TARGET_ROW(target, is_supported)                                                       \
-  {                                                                                                    \
-#target, is_supported, target::prepare_rows, target::packed_matmul, target::attention,             \
-        target::merge_attention, target::rms_norm, target::swiglu, target::rope_angles, target::rotate \
+#define TESSERA_TARGET_ROW(target, is_supported)                                                             \
+  {                                                                                                          \
+#target, is_supported, target::prepare_rows, target::packed_matmul, target::attention,                   \
+        target::merge_attention, target::rms_norm, target::add_rms_norm, target::layer_norm, target::swiglu, \
+        target::geglu, target::geglu_tanh, target::rope_angles, target::rotate, target::rotate_pairs,        \
+        target::argmax, target::find_above, target::sum_exp                                                  \
   }
 constexpr Target kTargets[] = {
 #if defined(__x86_64__)

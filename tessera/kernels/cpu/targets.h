@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -22,13 +23,29 @@ struct Target {
   /// and sum of exponentials at stats + i * part_rows * 2.
   void (*merge_attention)(const float* partial, const float* stats, int parts, std::size_t part_rows,
                           std::size_t dim, float* out);
-  /// One row of n elements, a multiple of 16; weight may be absent.
+  // Norms take one row of n elements; weight and bias may be absent.
   void (*rms_norm)(const float* x, const float* weight, float eps, std::size_t n, float* out);
-  void (*swiglu)(const float* gate, const float* up, std::size_t n, float* out);  // out may be an input
+  void (*add_rms_norm)(const float* x, const float* residual, const float* weight, float eps, std::size_t n,
+                       float* total, float* out);
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, std::size_t n,
+                     float* out);
+  // Gates: out may be an input.
+  void (*swiglu)(const float* gate, const float* up, std::size_t n, float* out);
+  void (*geglu)(const float* gate, const float* up, std::size_t n, float* out);  // by the error function
+  void (*geglu_tanh)(const float* gate, const float* up, std::size_t n, float* out);
   /// Cosines and sines of position * frequencies[0 .. half).
   void (*rope_angles)(float position, const float* frequencies, int half, float* cosines, float* sines);
   /// Rotates elements i and half + i of a head of `dim` elements; out may be x.
   void (*rotate)(const float* x, const float* cosines, const float* sines, int half, int dim, float* out);
+  /// The same for elements 2 i and 2 i + 1.
+  void (*rotate_pairs)(const float* x, const float* cosines, const float* sines, int half, int dim,
+                       float* out);
+  /// As kernels::argmax().
+  int32_t (*argmax)(const float* x, std::size_t n, bool* is_beyond);
+  /// The first index from `begin` on whose value exceeds the threshold, n if there is none.
+  std::size_t (*find_above)(const float* x, std::size_t begin, std::size_t n, float threshold);
+  /// Sum of e^(x - largest), in double; no value is larger than `largest`.
+  double (*sum_exp)(const float* x, std::size_t n, float largest);
 };
 
 /// All of them, the fastest first; the last one runs everywhere.

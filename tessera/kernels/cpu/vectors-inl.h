@@ -19,6 +19,36 @@ inline Vector load(const void* from) {
 
 inline void store(float* to, const Floats& value) { std::memcpy(to, &value, sizeof value); }
 
+/// Sixteen elements of a run.
+struct WholeBlock {
+  inline Floats load(const float* from) const {
+    Floats value;
+    std::memcpy(&value, from, sizeof value);
+    return value;
+  }
+  inline void store(float* to, const Floats& value) const { std::memcpy(to, &value, sizeof value); }
+};
+
+/// Fewer, at its end; the lanes beyond are 0.
+struct PartBlock {
+  std::size_t count;
+
+  inline Floats load(const float* from) const {
+    Floats value{};
+    std::memcpy(&value, from, count * sizeof(float));
+    return value;
+  }
+  inline void store(float* to, const Floats& value) const { std::memcpy(to, &value, count * sizeof(float)); }
+};
+
+/// body(i, block) for the elements from i on, over a run of n.
+template <typename Body>
+inline void for_blocks(std::size_t n, const Body& body) {
+  std::size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) body(i, WholeBlock{});
+  if (i < n) body(i, PartBlock{n - i});
+}
+
 template <typename To, typename From>
 inline To bit_cast(const From& from) {
   static_assert(sizeof(To) == sizeof(From));

@@ -34,14 +34,16 @@ Attention::Attention(Weights& weights, const std::string& path, const artifacts:
                              config.attention_bias)),
       rope_(std::move(rope)) {
   auto q = q_proj_.projection(), k = k_proj_.projection(), v = v_proj_.projection(), o = o_proj_.projection();
-  if (!q || !k || !v || !o) return;
+  const kernels::Rotation& rotation = rope_.rotation();
+  const bool is_plain = rotation.scale == 1 && rotation.pairs == kernels::RopePairs::kHalves;
+  if (!q || !k || !v || !o || !is_plain) return;
   fused_ = kernels::make_attention_half({.norm = norm_.weight(),
                                          .norm_eps = norm_.eps(),
                                          .q = std::move(*q),
                                          .k = std::move(*k),
                                          .v = std::move(*v),
                                          .o = std::move(*o),
-                                         .frequencies = rope_.frequencies(),
+                                         .frequencies = rotation.frequencies,
                                          .n_heads = n_heads_,
                                          .scale = scale_});
 }

@@ -37,7 +37,8 @@ class Attention {
   layers::RmsNorm norm_;
   layers::Linear q_proj_, k_proj_, v_proj_, o_proj_;
   layers::Rope rope_;
-  std::shared_ptr<const kernels::AttentionHalf> fused_;  // absent when a weight is not packed
+  std::shared_ptr<const kernels::AttentionHalf>
+      fused_;  // absent when a weight is not packed or the rotation is scaled or interleaved
 };
 
 }  // namespace tessera::models

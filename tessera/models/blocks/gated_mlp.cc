@@ -8,7 +8,8 @@ namespace tessera::models {
 
 GatedMlp::GatedMlp(Weights& weights, const std::string& path, const artifacts::ModelConfig& config,
                    layers::RmsNorm norm)
-    : norm_(std::move(norm)),
+    : runtime_(weights.runtime()),
+      norm_(std::move(norm)),
       gate_proj_(
           weights.linear(path + ".gate_proj", config.hidden_size, config.intermediate_size, config.mlp_bias)),
       up_proj_(
@@ -28,7 +29,7 @@ mlx::core::array GatedMlp::add_to(const mlx::core::array& hidden, const ForwardC
   if (fused_ && !context.is_composed && hidden.dtype() == mlx::core::float32)
     return kernels::mlp_half(hidden, fused_, hidden);
   const auto projected = layers::Linear::forward_together(norm_.forward(hidden), {&gate_proj_, &up_proj_});
-  return down_proj_.forward(kernels::swiglu(projected[0], projected[1]), hidden);
+  return down_proj_.forward(kernels::swiglu(projected[0], projected[1], runtime_), hidden);
 }
 
 }  // namespace tessera::models

@@ -26,6 +26,7 @@ class GatedMlp {
   mlx::core::array add_to(const mlx::core::array& hidden, const ForwardContext& context) const;
 
  private:
+  kernels::Runtime runtime_;
   layers::RmsNorm norm_;
   layers::Linear gate_proj_, up_proj_, down_proj_;
   std::shared_ptr<const kernels::MlpHalf> fused_;  // absent when a weight is not packed

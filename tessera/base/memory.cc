@@ -1,5 +1,9 @@
 #include "tessera/base/memory.h"
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -97,6 +101,12 @@ uint64_t resident_bytes() {
   uint64_t resident = 0;
   file >> total >> resident;
   return resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+void release_free_memory() {
+#if defined(__GLIBC__)
+  ::malloc_trim(0);
+#endif
 }
 
 }  // namespace tessera::base

@@ -25,4 +25,7 @@ uint64_t peak_resident_bytes();
 /// The resident set now.
 uint64_t resident_bytes();
 
+/// Gives free memory of the allocator back to the system: worth its walk after something large was freed.
+void release_free_memory();
+
 }  // namespace tessera::base

@@ -3,6 +3,7 @@
 #include <mlx/memory.h>
 
 #include "tessera/base/check.h"
+#include "tessera/base/memory.h"
 #include "tessera/tensor/shape.h"
 
 namespace tessera::models {
@@ -12,10 +13,12 @@ namespace mx = mlx::core;
 namespace {
 
 /// The layer whose weight has just been packed. MLX keeps the buffers of the unpacked form for arrays of the
-/// same size, which nobody will make: it has to be told.
+/// same size, which nobody will make, and the allocator those that it has freed: they have to be told.
 template <typename Layer>
-Layer packed(Layer layer) {
+Layer packed(Layer layer, int64_t elements) {
+  constexpr int64_t kLarge = 16 << 20;
   mx::clear_cache();
+  if (elements > kLarge) base::release_free_memory();
   return layer;
 }
 
@@ -45,7 +48,7 @@ mx::array Weights::vector(const std::string& name, int64_t size, mx::Dtype dtype
 layers::Linear Weights::linear(const std::string& path, int64_t in, int64_t out, bool has_bias) {
   std::optional<mx::array> bias;
   if (has_bias) bias = vector(path + ".bias", out, dtype_);
-  return packed(layers::Linear(weight(path, out, in), std::move(bias), runtime_));
+  return packed(layers::Linear(weight(path, out, in), std::move(bias), runtime_), in * out);
 }
 
 kernels::Runtime Weights::head_runtime() const {
@@ -55,11 +58,12 @@ kernels::Runtime Weights::head_runtime() const {
 }
 
 layers::Linear Weights::head(const std::string& path, int64_t hidden_size, int64_t vocab_size) {
-  return packed(layers::Linear(weight(path, vocab_size, hidden_size), std::nullopt, head_runtime()));
+  return packed(layers::Linear(weight(path, vocab_size, hidden_size), std::nullopt, head_runtime()),
+                vocab_size * hidden_size);
 }
 
 layers::Embedding Weights::embedding(const std::string& path, int64_t vocab_size, int64_t hidden_size) {
-  return packed(layers::Embedding(weight(path, vocab_size, hidden_size), dtype_, head_runtime()));
+  return packed(layers::Embedding(weight(path, vocab_size, hidden_size), dtype_, head_runtime()), vocab_size * hidden_size);
 }
 
 layers::RmsNorm Weights::rms_norm(const std::string& path, int64_t size, double eps) {

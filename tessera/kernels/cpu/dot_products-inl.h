@@ -254,71 +254,55 @@ void prepare_quads(const PrepareTask& task) {
 
 // Few rows: codes are decoded as they are used, each for all rows.
 
-/// kRows rows of x times kTiles tiles in a row; results [tile][row]. Two tiles at a time share the loads of a
-/// single row of x, which are what binds it. How many there are does not change the order of any sum.
-template <int kBits, int kRows, int kTiles>
-void dot_pairs_tiles(const PackedLayout& layout, const std::byte* tile, const Operand& x, Floats* results) {
+/// kRows rows of x times a tile.
+template <int kBits, int kRows>
+void dot_pairs_tile(const PackedLayout& layout, const std::byte* tile, const Operand& x, Floats* results) {
   using Steps = PairSteps<kBits, (kRows >= 4)>;
-  constexpr int kChains = kRows <= 2 ? 2 : 1;  // so that no sum waits for itself
+  constexpr int kChains = kRows == 1 ? 4 : kRows == 2 ? 2 : 1;  // so that no sum waits for itself
   const auto groups = static_cast<std::size_t>(layout.groups());
-  const std::size_t tile_bytes = layout.tile_bytes();
   const std::size_t group_words = static_cast<std::size_t>(layout.group_size) / 2;
   const CodeTables tables = code_tables<kBits>();
-  __m512 sums[kTiles][kRows];
-  for (auto& of_tile : sums) {
-    for (auto& sum : of_tile) sum = _mm512_setzero_ps();
-  }
+  __m512 sums[kRows];
+  for (auto& sum : sums) sum = _mm512_setzero_ps();
   for (std::size_t group = 0; group < groups; ++group, tile += layout.group_bytes()) {
-    __m512 dots[kTiles][kRows][kChains];
-    for (auto& of_tile : dots) {
-      for (auto& row : of_tile) {
-        for (auto& chain : row) chain = _mm512_setzero_ps();
-      }
+    __m512 dots[kRows][kChains];
+    for (auto& row : dots) {
+      for (auto& chain : row) chain = _mm512_setzero_ps();
     }
     for (int unit = 0; unit < layout.group_size / 32; ++unit) {
       const std::byte* from = tile + static_cast<std::size_t>(unit) * kBits * 64;
       const std::size_t first = group * group_words + static_cast<std::size_t>(unit) * 16;
 #pragma GCC unroll 8
       for (int step = 0; step < Steps::kSteps; ++step, from += 64 * Steps::kWords) {
-        __m512i words[kTiles][Steps::kWords];
-        for (int t = 0; t < kTiles; ++t) {
-          const std::byte* at = from + static_cast<std::size_t>(t) * tile_bytes;
-          for (int i = 0; i < Steps::kWords; ++i) {
-            _mm_prefetch(at + kPrefetchBytes + 64 * i, _MM_HINT_T1);
-            words[t][i] = load_codes(at + 64 * i);
-          }
+        __m512i words[Steps::kWords];
+        for (int i = 0; i < Steps::kWords; ++i) {
+          _mm_prefetch(from + kPrefetchBytes + 64 * i, _MM_HINT_T1);
+          words[i] = load_codes(from + 64 * i);
         }
 #pragma GCC unroll 16
         for (int term = 0; term < Steps::kTerms; ++term) {
-          __m512i codes[kTiles];
-          for (int t = 0; t < kTiles; ++t) codes[t] = Steps::codes(words[t], term, tables);
+          const __m512i codes = Steps::codes(words, term, tables);
           for (int row = 0; row < kRows; ++row) {
             const __m512i pair = broadcast_word(x.values + static_cast<std::size_t>(row) * x.row_bytes,
                                                 first + static_cast<std::size_t>(Steps::pair(step, term)));
-            for (int t = 0; t < kTiles; ++t)
-              dots[t][row][term % kChains] = add_dot(dots[t][row][term % kChains], codes[t], pair);
+            dots[row][term % kChains] = add_dot(dots[row][term % kChains], codes, pair);
           }
         }
       }
     }
-    for (int t = 0; t < kTiles; ++t) {
-      const std::byte* constants =
-          tile + static_cast<std::size_t>(t) * tile_bytes + layout.group_code_bytes();
-      _mm_prefetch(constants + kPrefetchBytes, _MM_HINT_T1);
-      const auto scale = (__m512)load_values(constants, layout.type);
-      const auto bias = (__m512)load_values(constants + kLanes * layout.type_bytes(), layout.type);
-      for (int row = 0; row < kRows; ++row) {
-        __m512 dot = dots[t][row][0];
-        if constexpr (kChains == 2) dot = _mm512_add_ps(dot, dots[t][row][1]);
-        sums[t][row] = _mm512_fmadd_ps(dot, scale, sums[t][row]);
-        sums[t][row] = _mm512_fmadd_ps(
-            bias, _mm512_set1_ps(x.sums[static_cast<std::size_t>(row) * groups + group]), sums[t][row]);
-      }
+    const std::byte* constants = tile + layout.group_code_bytes();
+    _mm_prefetch(constants + kPrefetchBytes, _MM_HINT_T1);
+    const auto scale = (__m512)load_values(constants, layout.type);
+    const auto bias = (__m512)load_values(constants + kLanes * layout.type_bytes(), layout.type);
+    for (int row = 0; row < kRows; ++row) {
+      __m512 dot = dots[row][0];
+      for (int chain = 1; chain < kChains; ++chain) dot = _mm512_add_ps(dot, dots[row][chain]);
+      sums[row] = _mm512_fmadd_ps(dot, scale, sums[row]);
+      sums[row] = _mm512_fmadd_ps(
+          bias, _mm512_set1_ps(x.sums[static_cast<std::size_t>(row) * groups + group]), sums[row]);
     }
   }
-  for (int t = 0; t < kTiles; ++t) {
-    for (int row = 0; row < kRows; ++row) results[t * kRows + row] = (Floats)sums[t][row];
-  }
+  for (int row = 0; row < kRows; ++row) results[row] = (Floats)sums[row];
 }
 
 template <int kBits, int kRows>
@@ -390,48 +374,31 @@ void dot_dense_tile(const PackedLayout& layout, const std::byte* tile, const Ope
   }
 }
 
-using DotTiles = void (*)(const PackedLayout&, const std::byte*, const Operand&, Floats*);
+using DotTile = void (*)(const PackedLayout&, const std::byte*, const Operand&, Floats*);
 
-/// The loop for tiles one by one, or two by two where there is one.
-template <int kRows, int kTiles>
-DotTiles dot_tiles_for(const PackedLayout& layout, Products products) {
-  if (products == Products::kInt8 || !layout.is_quantized()) {
-    if constexpr (kTiles > 1) return nullptr;
-    switch (layout.bits) {
-      case 0: return dot_dense_tile<kRows>;
-      case 2: return dot_quads_tile<2, kRows>;
-      case 3: return dot_quads_tile<3, kRows>;
-      case 4: return dot_quads_tile<4, kRows>;
-      case 5: return dot_quads_tile<5, kRows>;
-      case 6: return dot_quads_tile<6, kRows>;
-      default: return dot_quads_tile<8, kRows>;
-    }
-  }
+template <int kRows>
+DotTile dot_tile_for(const PackedLayout& layout, Products products) {
+  const bool is_int8 = products == Products::kInt8;
   switch (layout.bits) {
-    case 2: return dot_pairs_tiles<2, kRows, kTiles>;
-    case 3: return dot_pairs_tiles<3, kRows, kTiles>;
-    case 4: return dot_pairs_tiles<4, kRows, kTiles>;
-    case 5: return dot_pairs_tiles<5, kRows, kTiles>;
-    case 6: return dot_pairs_tiles<6, kRows, kTiles>;
-    default: return dot_pairs_tiles<8, kRows, kTiles>;
+    case 0: return dot_dense_tile<kRows>;
+    case 2: return is_int8 ? dot_quads_tile<2, kRows> : dot_pairs_tile<2, kRows>;
+    case 3: return is_int8 ? dot_quads_tile<3, kRows> : dot_pairs_tile<3, kRows>;
+    case 4: return is_int8 ? dot_quads_tile<4, kRows> : dot_pairs_tile<4, kRows>;
+    case 5: return is_int8 ? dot_quads_tile<5, kRows> : dot_pairs_tile<5, kRows>;
+    case 6: return is_int8 ? dot_quads_tile<6, kRows> : dot_pairs_tile<6, kRows>;
+    default: return is_int8 ? dot_quads_tile<8, kRows> : dot_pairs_tile<8, kRows>;
   }
 }
 
 template <int kRows>
 void dot_few_rows(const PackedMatmulTask& task, int first_row) {
-  constexpr int kTogether = kRows == 1 ? 2 : 1;
-  const DotTiles together = dot_tiles_for<kRows, kTogether>(task.layout, task.products);
-  const DotTiles alone = dot_tiles_for<kRows, 1>(task.layout, task.products);
+  const DotTile dot = dot_tile_for<kRows>(task.layout, task.products);
   const std::size_t groups = task.layout.is_quantized() ? static_cast<std::size_t>(task.layout.groups()) : 0;
   const Operand x = task.x.from_row(static_cast<std::size_t>(first_row), groups);
-  Floats sums[kTogether * kRows];
-  for (int tile = task.first_tile; tile < task.last_tile;) {
-    const int tiles = together != nullptr && tile + kTogether <= task.last_tile ? kTogether : 1;
-    const std::byte* data = task.data + static_cast<std::size_t>(tile) * task.layout.tile_bytes();
-    (tiles == kTogether && together != nullptr ? together : alone)(task.layout, data, x, sums);
-    for (int t = 0; t < tiles; ++t, ++tile) {
-      for (int row = 0; row < kRows; ++row) store_tile(task, tile, first_row + row, sums[t * kRows + row]);
-    }
+  Floats sums[kRows];
+  for (int tile = task.first_tile; tile < task.last_tile; ++tile) {
+    dot(task.layout, task.data + static_cast<std::size_t>(tile) * task.layout.tile_bytes(), x, sums);
+    for (int row = 0; row < kRows; ++row) store_tile(task, tile, first_row + row, sums[row]);
   }
 }
 

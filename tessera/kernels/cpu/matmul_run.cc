@@ -27,8 +27,8 @@ void for_each_piece(const PackedLayout& layout, int m, int threads,
   // Below this, claiming a task and filling the memory pipeline anew begin to count (about 0.3 microseconds).
   constexpr std::size_t kSmallestPiece = std::size_t{8} << 10;
   const int tiles = layout.tiles();
-  // Tiles that kernels take together: a strip of many rows, two of a single one.
-  const int unit = m == 1 ? 2 : kStripTiles;
+  // Tiles that kernels take together: many rows a strip, few rows one.
+  const int unit = m == 1 ? 1 : kStripTiles;
   const int strips = (tiles + unit - 1) / unit;
   const std::size_t worth = layout.bytes() * static_cast<std::size_t>(m) / kSmallestPiece;
   const int count = std::min({strips, threads * 4, static_cast<int>(std::max<std::size_t>(worth, 1))});

@@ -54,7 +54,29 @@ SHAPES = {
         "tie_word_embeddings": True,
         "torch_dtype": "bfloat16",
         "vocab_size": 128256,
-    }
+    },
+    # So little to compute that a step's time is what the program itself costs.
+    "overhead-28-layers": {
+        "architectures": ["LlamaForCausalLM"],
+        "attention_bias": False,
+        "bos_token_id": 510,
+        "eos_token_id": 511,
+        "head_dim": 32,
+        "hidden_act": "silu",
+        "hidden_size": 64,
+        "intermediate_size": 64,
+        "max_position_embeddings": 2048,
+        "mlp_bias": False,
+        "model_type": "llama",
+        "num_attention_heads": 2,
+        "num_hidden_layers": 28,
+        "num_key_value_heads": 1,
+        "rms_norm_eps": 1e-05,
+        "rope_theta": 10000.0,
+        "tie_word_embeddings": True,
+        "torch_dtype": "bfloat16",
+        "vocab_size": 512,
+    },
 }
 
 
@@ -158,7 +180,10 @@ def tokenizer(tokens, merges):
 
 def rope_factors(config):
     """What llama.cpp divides the frequencies by (rope_freqs.weight)."""
-    scaling, dimensions = config["rope_scaling"], config["head_dim"]
+    dimensions = config["head_dim"]
+    if "rope_scaling" not in config:
+        return np.ones(dimensions // 2, dtype=np.float32)
+    scaling = config["rope_scaling"]
     context = scaling["original_max_position_embeddings"]
     low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
     factors = []

@@ -20,10 +20,23 @@ void take_attention(Target& to, const Target& from) {
   to.merge_attention = from.merge_attention;
 }
 void take_rms_norm(Target& to, const Target& from) { to.rms_norm = from.rms_norm; }
+void take_add_rms_norm(Target& to, const Target& from) { to.add_rms_norm = from.add_rms_norm; }
+void take_layer_norm(Target& to, const Target& from) { to.layer_norm = from.layer_norm; }
 void take_swiglu(Target& to, const Target& from) { to.swiglu = from.swiglu; }
+void take_geglu(Target& to, const Target& from) {
+  to.geglu = from.geglu;
+  to.geglu_tanh = from.geglu_tanh;
+}
 void take_rope(Target& to, const Target& from) {
   to.rope_angles = from.rope_angles;
   to.rotate = from.rotate;
+  to.rotate_pairs = from.rotate_pairs;
+}
+void take_argmax(Target& to, const Target& from) { to.argmax = from.argmax; }
+void take_top_k(Target& to, const Target& from) { to.find_above = from.find_above; }
+void take_log_sum_exp(Target& to, const Target& from) {
+  take_argmax(to, from);
+  to.sum_exp = from.sum_exp;
 }
 void take_attention_half(Target& to, const Target& from) {
   take_matmul(to, from);
@@ -60,8 +73,11 @@ constexpr Operation kOperations[] = {
      take_attention,
      {kFloat32, kPageTypes, {}, {}, "Dv % 16 == 0, page % 16 == 0, D even in bfloat16"},
      kDense},
-    {"rms_norm", take_rms_norm, {kFloat32, kAnyFloat, {}, {}, "E % 16 == 0"}, kDense},
+    {"rms_norm", take_rms_norm, {kFloat32, kAnyFloat}, kDense},
+    {"add_rms_norm", take_add_rms_norm, {kFloat32, kAnyFloat}, kDense},
+    {"layer_norm", take_layer_norm, {kFloat32, kAnyFloat}, kDense},
     {"swiglu", take_swiglu, {kFloat32}, {kAnyFloat}},
+    {"geglu", take_geglu, {kFloat32}, {kAnyFloat}},
     {"rope", take_rope, {kFloat32, kFloat32}, {kAnyFloat, kFloat32}},
     {"embedding_rows",
      nullptr,
@@ -70,6 +86,9 @@ constexpr Operation kOperations[] = {
     {"write_pages", nullptr, {kAnyFloat, kAnyFloat}, kNone},
     {"copy_page", nullptr, {kAnyFloat, kAnyFloat}, kNone},
     {"gather_pages", nullptr, {kAnyFloat, kAnyFloat}, kNone},
+    {"argmax", take_argmax, {kFloat32}, kNone},
+    {"top_k", take_top_k, {kFloat32}, kNone},
+    {"log_sum_exp", take_log_sum_exp, {kFloat32}, kNone},
     {"attention_half", take_attention_half, kHalf, kQuantized},
     {"mlp_half", take_mlp_half, kHalf, kQuantized},
 };

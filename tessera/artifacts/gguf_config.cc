@@ -140,13 +140,19 @@ void check_neutral_keys(const GgufFile& file, const Keys& keys, const ModelConfi
                            expected);
   };
   for (const char* name : {"logit_scale", "embedding_scale", "residual_scale", "rope.scaling.attn_factor",
-                           "rope.scaling.yarn_attn_factor", "rope.scaling.yarn_ext_factor"}) {
+                           "rope.scaling.yarn_attn_factor"}) {
     const double value = keys.number(name).value_or(1);
     if (value != 1 && value != 0) refuse(name, "1 or none");
   }
   for (const char* name : {"attn_logit_softcapping", "final_logit_softcapping", "attention.clamp_kqv",
                            "attention.max_alibi_bias", "rope.scaling.yarn_log_multiplier"}) {
     if (keys.number(name).value_or(0) != 0) refuse(name, "0 or none");
+  }
+  // How much of yarn's ramp is applied; negative means unsaid.
+  const double all_of_it = config.rope_scaling.kind == "yarn" ? 1 : 0;
+  const double share = keys.number("rope.scaling.yarn_ext_factor").value_or(all_of_it);
+  if (!(share < 0 || share == all_of_it)) {
+    refuse("rope.scaling.yarn_ext_factor", all_of_it == 1 ? "1 or none" : "0 or none");
   }
   if (!keys.boolean("attention.causal").value_or(true)) refuse("attention.causal", "true or none");
   if (keys.boolean("use_parallel_residual").value_or(false)) refuse("use_parallel_residual", "false or none");

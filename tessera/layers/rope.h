@@ -21,9 +21,7 @@ struct RopeConfig {
   double low_freq_factor = 1.0;        // llama3
   double high_freq_factor = 4.0;       // llama3
   double original_context_length = 0;  // dynamic, llama3, yarn, longrope: positions trained on at first
-  // dynamic, longrope: positions that a sequence may hold. Their tables depend on it, and a table serves a
-  // sequence from its first position to its last, as in llama.cpp and vLLM; transformers changes it in the
-  // middle, and keys from before stay as they were.
+  // dynamic, longrope: positions that a sequence may hold. Their tables depend on it (docs/adr/009).
   double context_length = 0;
   double beta_fast = 32, beta_slow = 1;             // yarn: turns within the original context
   bool is_ramp_truncated = true;                    // yarn: the ramp begins and ends at whole pairs

@@ -350,9 +350,8 @@ TEST(ModelConfig, RefusesGgufKeysThatChangeTheResults) {
   const auto with_number = [](const std::string& name, float value) {
     return testing::tiny_gguf_model().f32("llama." + name, value);
   };
-  for (const std::string name :
-       {"logit_scale", "embedding_scale", "residual_scale", "rope.scaling.attn_factor",
-        "rope.scaling.yarn_attn_factor", "rope.scaling.yarn_ext_factor"}) {
+  for (const std::string name : {"logit_scale", "embedding_scale", "residual_scale",
+                                 "rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor"}) {
     EXPECT_THAT(unsupported_gguf(with_number(name, 0.5f)), HasSubstr("llama." + name));
     from_gguf(with_number(name, 1));
     from_gguf(with_number(name, 0));
@@ -385,6 +384,14 @@ TEST(ModelConfig, ReadsYarnOfGgufAndRefusesItsLongrope) {
   EXPECT_EQ(rope.original_context_length, 32);
   EXPECT_EQ(rope.beta_fast, 16);
   EXPECT_EQ(rope.beta_slow, 2);
+  for (const float share : {-1.0F, 1.0F}) {
+    auto whole = builder;
+    from_gguf(whole.f32("llama.rope.scaling.yarn_ext_factor", share));
+  }
+  EXPECT_THAT(unsupported_gguf(builder.f32("llama.rope.scaling.yarn_ext_factor", 0)),
+              HasSubstr("yarn_ext_factor"));
+  EXPECT_THAT(unsupported_gguf(testing::tiny_gguf_model().f32("llama.rope.scaling.yarn_ext_factor", 1)),
+              HasSubstr("yarn_ext_factor"));
   EXPECT_THAT(unsupported_gguf(testing::tiny_gguf_model().string("llama.rope.scaling.type", "longrope")),
               HasSubstr("longrope"));
 }

@@ -488,7 +488,7 @@ void multiply_strip(const PackedMatmulTask& task, const Strip& strip, int first_
   __mmask16 masks[kTiles];
   for (int tile = 0; tile < kTiles; ++tile) {
     const int left = task.layout.rows - column - tile * kLanes;
-    masks[tile] = left >= kLanes ? 0xffff : static_cast<__mmask16>((1U << left) - 1);
+    masks[tile] = static_cast<__mmask16>(left >= kLanes ? 0xffffU : (1U << left) - 1);
   }
   __m512 sums[kRows][kTiles];
   for (int row = 0; row < kRows; ++row) {

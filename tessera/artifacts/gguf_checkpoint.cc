@@ -10,6 +10,7 @@
 #include "tessera/artifacts/stored_tensors.h"
 #include "tessera/artifacts/weight_names.h"
 #include "tessera/base/check.h"
+#include "tessera/tensor/allocate.h"
 #include "tessera/tensor/shape.h"
 
 namespace tessera::artifacts {
@@ -39,7 +40,7 @@ uint64_t elements_of(const GgufTensor& tensor) {
 /// An array that `fill` writes before anyone sees it.
 template <typename T, typename Fill>
 mx::array filled(mx::Shape shape, mx::Dtype dtype, std::size_t elements, const Fill& fill) {
-  mx::allocator::Data data = mx::allocator::malloc(elements * dtype.size());
+  mx::allocator::Data data = tensor::allocate(elements * dtype.size());
   fill(std::span<T>(static_cast<T*>(data.buffer().raw_ptr()), elements * dtype.size() / sizeof(T)));
   return mx::array(std::move(data), std::move(shape), dtype);
 }
@@ -198,8 +199,8 @@ class GgufCheckpoint final : public StoredTensors<Stored> {
     const auto columns = static_cast<int>(tensor.shape[1]);
     const mx::Shape scale_shape{rows, columns / form.group_size};
 
-    mx::allocator::Data scales = mx::allocator::malloc(groups * scale_dtype.size());
-    mx::allocator::Data biases = mx::allocator::malloc(groups * scale_dtype.size());
+    mx::allocator::Data scales = tensor::allocate(groups * scale_dtype.size());
+    mx::allocator::Data biases = tensor::allocate(groups * scale_dtype.size());
     const auto bytes_of = [&](mx::allocator::Data& data) {
       return std::span(static_cast<std::byte*>(data.buffer().raw_ptr()), groups * scale_dtype.size());
     };

@@ -9,6 +9,7 @@
 
 #include "tessera/artifacts/stored_tensors.h"
 #include "tessera/base/check.h"
+#include "tessera/tensor/allocate.h"
 #include "tessera/tensor/shape.h"
 
 namespace tessera::artifacts {
@@ -123,7 +124,7 @@ class SafetensorsCheckpoint final : public StoredTensors<Stored> {
     if (!stored.entry.data.empty() && reinterpret_cast<std::uintptr_t>(data) % dtype.size() == 0) {
       return in_place(stored.entry.data, std::move(shape), dtype, stored.file);
     }
-    mx::allocator::Data copy = mx::allocator::malloc(stored.entry.data.size());
+    mx::allocator::Data copy = tensor::allocate(stored.entry.data.size());
     std::memcpy(copy.buffer().raw_ptr(), data, stored.entry.data.size());
     return mx::array(std::move(copy), std::move(shape), dtype);
   }

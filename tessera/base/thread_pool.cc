@@ -147,6 +147,7 @@ void ThreadPool::work(int thread) {
 
 void ThreadPool::run(int n_tasks, const std::function<void(int)>& task) {
   if (n_tasks <= 0) return;
+  TESSERA_CHECK(static_cast<uint64_t>(n_tasks) < kTaskMask);
   if (n_tasks == 1) return task(0);  // not worth anyone's attention
   const std::lock_guard lock(run_mutex_);
   task_ = &task;

@@ -35,7 +35,7 @@ class ThreadPool {
   /// Calls task(i) once for every i in [0, n_tasks) and returns when all are done. Each thread begins with a
   /// run of neighbours in ascending order, so that tasks over consecutive memory read it as one stream, and
   /// then helps the others from their far end. If tasks throw, the others still run and one of the exceptions
-  /// is rethrown at the end. REQUIRES: n_tasks < 2^20 per thread.
+  /// is rethrown at the end. REQUIRES: n_tasks < 2^20.
   void run(int n_tasks, const std::function<void(int)>& task);
 
  private:

@@ -11,6 +11,7 @@
 
 #include "tessera/base/check.h"
 #include "tessera/kernels/weight_memory.h"
+#include "tessera/tensor/allocate.h"
 #include "tessera/tensor/external_array.h"
 
 namespace tessera::kernels {
@@ -147,9 +148,9 @@ tensor::Weight unpack(const PackedMatrix& matrix) {
   const PackedLayout& layout = matrix.layout;
   const RowBytes row = row_bytes(layout);
   const auto rows = static_cast<std::size_t>(layout.rows);
-  mx::allocator::Data words = mx::allocator::malloc(rows * row.words);
-  mx::allocator::Data scales = mx::allocator::malloc(rows * row.scales);
-  mx::allocator::Data biases = mx::allocator::malloc(rows * row.scales);
+  mx::allocator::Data words = tensor::allocate(rows * row.words);
+  mx::allocator::Data scales = tensor::allocate(rows * row.scales);
+  mx::allocator::Data biases = tensor::allocate(rows * row.scales);
   const auto bytes = [](mx::allocator::Data& data) {
     return static_cast<std::byte*>(data.buffer().raw_ptr());
   };

@@ -163,6 +163,23 @@ TEST(PackedMatmul, TakesStridedAndHalfPrecisionInput) {
   EXPECT_THROW(kernels::packed_matmul(normal({2, 32}, 1), packed), Error);
 }
 
+TEST(PackedMatmul, DamageShowsAndTheSmallestNumbersDoNotLookLikeIt) {
+  const auto with = [](float value) {
+    return mx::where(mx::equal(mx::arange(64), mx::array(3)), mx::array(value), normal({2, 64}, 55));
+  };
+  for_each_target([&] {
+    for (const kernels::Products products : kProducts) {
+      for (const int bits : {4, 8}) {
+        const auto w = kernels::pack(quantized(20, 64, bits, 32, mx::float16, 56), runtime(2, products));
+        const auto all = [](const mx::array& x) { return mx::all(x).item<bool>(); };
+        EXPECT_TRUE(all(mx::isnan(kernels::packed_matmul(with(std::nanf("")), w)))) << bits;
+        for (const float tiny : {1e-36F, 1e-37F, 1e-38F, 1e-42F})
+          EXPECT_TRUE(all(mx::isfinite(kernels::packed_matmul(mx::full({1, 64}, tiny), w)))) << tiny;
+      }
+    }
+  });
+}
+
 TEST(PackedMatmul, DoesNotDependOnTheThreads) {
   const auto w = quantized(531, 256, 4, 64, mx::bfloat16, 6);
   for (const kernels::Products products : kProducts) {
@@ -287,6 +304,24 @@ TEST(AttentionKernel, GradientIsTheReferences) {
   const auto actual = loss(runtime());
   const auto expected = loss({});
   for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(close(actual[i], expected[i], kAttention)) << i;
+}
+
+TEST(AttentionKernel, DamageShowsWhereItIsVisible) {
+  for_each_target([&] {
+    for (const auto products : {kernels::Products::kFloat32, kernels::Products::kBFloat16}) {
+      // The newest key is NaN: the last query sees it, the others do not.
+      const mx::array is_last = mx::reshape(mx::equal(mx::arange(70), mx::array(69)), {1, 1, 70, 1});
+      const mx::array k = mx::where(is_last, mx::array(std::nanf("")), normal({1, 1, 70, 16}, 57));
+      for (const int length : {1, 2, 7}) {
+        const mx::array q = normal({1, 2, length, 16}, 58);
+        const mx::array is_nan = mx::isnan(kernels::attention(q, k, normal({1, 1, 70, 16}, 59), 0.3F,
+                                                              tensor::Mask::causal(), runtime(2, products)));
+        const mx::array expected = mx::broadcast_to(
+            mx::reshape(mx::equal(mx::arange(length), mx::array(length - 1)), {1, 1, length, 1}), is_nan.shape());
+        EXPECT_TRUE(mx::array_equal(is_nan, expected).item<bool>()) << length;
+      }
+    }
+  });
 }
 
 TEST(AttentionKernel, AQueryThatSeesNothingIsZero) {

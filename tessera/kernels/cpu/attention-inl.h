@@ -302,7 +302,7 @@ void attend(const AttentionTask& task) {
     }
     float* out = task.out + static_cast<std::size_t>(r / queries) * task.out_head_stride +
                  static_cast<std::size_t>(task.begin + r % queries) * task.out_query_stride;
-    const float inverse = rows[r].sum > 0.0F ? 1.0F / rows[r].sum : 0.0F;  // a row that sees nothing is 0
+    const float inverse = rows[r].sum == 0.0F ? 0.0F : 1.0F / rows[r].sum;  // a row that sees nothing is 0
     for (int d = 0; d < task.value_dim; d += kLanes)
       store(out + d, load<Floats>(out + d) * broadcast(inverse));
   }
@@ -335,6 +335,6 @@ void merge_attention(const float* partial, const float* stats, int parts, std::s
     for (std::size_t d = 0; d < dim; d += kLanes)
       store(out + d, load<Floats>(out + d) + load<Floats>(from + d) * broadcast(factor));
   }
-  const float inverse = total > 0.0F ? 1.0F / total : 0.0F;
+  const float inverse = total == 0.0F ? 0.0F : 1.0F / total;
   for (std::size_t d = 0; d < dim; d += kLanes) store(out + d, load<Floats>(out + d) * broadcast(inverse));
 }

@@ -230,11 +230,14 @@ void prepare_quads(const PrepareTask& task) {
     const std::size_t first = static_cast<std::size_t>(row) * static_cast<std::size_t>(groups);
     for (int g = 0; g < groups; ++g) {
       __m512 largest = _mm512_setzero_ps();
+      bool has_nan = false;  // the instruction's maximum forgets them
       for (int i = 0; i < group; i += 16) {
+        const __m512 value = _mm512_loadu_ps(x + i);
+        has_nan |= _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q) != 0;
         largest = _mm512_max_ps(largest, _mm512_castsi512_ps(_mm512_and_si512(
                                              _mm512_castps_si512(_mm512_loadu_ps(x + i)), magnitude)));
       }
-      const float unit = _mm512_reduce_max_ps(largest) * (1.0F / 127);
+      const float unit = has_nan ? __builtin_nanf("") : int8_unit(_mm512_reduce_max_ps(largest));
       const __m512 inverse = _mm512_set1_ps(unit > 0 ? 1.0F / unit : 0.0F);
       __m512i sum = _mm512_setzero_si512();
       for (int i = 0; i < group; i += 32, values += 32) {

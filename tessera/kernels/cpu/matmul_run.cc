@@ -31,7 +31,8 @@ void for_each_piece(const PackedLayout& layout, int m, int threads,
   const int unit = m == 1 ? 1 : kStripTiles;
   const int strips = (tiles + unit - 1) / unit;
   const std::size_t worth = layout.bytes() * static_cast<std::size_t>(m) / kSmallestPiece;
-  const int count = std::min({strips, threads * 4, static_cast<int>(std::max<std::size_t>(worth, 1))});
+  const int most = std::min(strips, threads * 4);
+  const auto count = static_cast<int>(std::clamp<std::size_t>(worth, 1, static_cast<std::size_t>(most)));
   const auto cut = [&](int piece) {
     const auto strip = static_cast<int>(static_cast<int64_t>(strips) * piece / count);
     return std::min(strip * unit, tiles);

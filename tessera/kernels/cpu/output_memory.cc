@@ -7,6 +7,8 @@
 #include <new>
 #include <vector>
 
+#include "tessera/tensor/allocate.h"
+
 namespace tessera::kernels::cpu {
 namespace {
 
@@ -62,7 +64,7 @@ KeptBlocks& kept_blocks() {
 }  // namespace
 
 mx::allocator::Data output_memory(std::size_t bytes) {
-  if (bytes < kSmallestKept || bytes > kLargestKept) return mx::allocator::malloc(bytes);
+  if (bytes < kSmallestKept || bytes > kLargestKept) return tensor::allocate(bytes);
   const std::size_t capacity = std::bit_ceil(bytes);
   std::byte* const block = kept_blocks().take(capacity);
   std::byte* const buffer = block + kHeader - sizeof(std::size_t);

@@ -248,6 +248,13 @@ void run_many_rows(const PackedMatmulTask& task) {
   }
 }
 
+/// What a whole number of a group stands for, given the group's largest magnitude. Below the normal numbers
+/// its inverse would be infinite: there it is 0, and so are the activations. NaN stays.
+inline float int8_unit(float largest) {
+  const float unit = largest * (1.0F / 127);
+  return unit < 1.17549435e-38F ? 0.0F : unit;
+}
+
 /// An operand of floats, rounded as the products ask: what targets without dot products multiply.
 void prepare_floats(const PrepareTask& task) {
   const int columns = task.layout.columns;
@@ -265,7 +272,7 @@ void prepare_floats(const PrepareTask& task) {
           const Floats value = load<Floats>(x + i);
           most = max(most, value > 0.0F ? value : -value);
         }
-        unit = largest(most) * (1.0F / 127);
+        unit = int8_unit(largest(most));
       }
       const float inverse = unit > 0.0F ? 1.0F / unit : 0.0F;
       Floats total{};

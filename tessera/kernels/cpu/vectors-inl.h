@@ -59,7 +59,8 @@ inline To bit_cast(const From& from) {
 
 inline Floats broadcast(float value) { return value - Floats{}; }
 
-inline Floats max(Floats a, Floats b) { return a > b ? a : b; }
+/// The larger of each lane; NaN where either is: what is damaged must not come out as a number.
+inline Floats max(Floats a, Floats b) { return a > b || a != a ? a : b; }
 
 /// To the nearest bfloat16, ties to even; infinities stay, NaN stays NaN.
 inline Floats round_to_bfloat16(Floats x) {
@@ -79,11 +80,11 @@ inline float sum(const Floats& x) {
 
 inline float largest(const Floats& x) {
   float result = x[0];
-  for (int i = 1; i < kLanes; ++i) result = x[i] > result ? x[i] : result;
+  for (int i = 1; i < kLanes; ++i) result = x[i] > result || x[i] != x[i] ? x[i] : result;
   return result;
 }
 
-/// e^x for x <= 0 within 2 units in the last place; below -87 the result is 0.
+/// e^x for x <= 0 within 2 units in the last place; below -87 the result is 0. NaN stays NaN.
 /// x = n ln 2 + r with |r| <= ln 2 / 2, e^r by its Taylor polynomial of degree 6 (remainder 2e-7 r^7/r).
 inline Floats exp_nonpositive(Floats x) {
   const Floats clamped = max(x, broadcast(-87.0F));
@@ -101,7 +102,7 @@ inline Floats exp_nonpositive(Floats x) {
   p = p * r + broadcast(1.0F);
   const Ints exponent = (bit_cast<Ints>(shifted) - static_cast<int32_t>(0x4B400000)) << 23;
   const Floats result = bit_cast<Floats>(bit_cast<Ints>(p) + exponent);
-  return x < -87.0F ? Floats{} : result;
+  return x < -87.0F ? Floats{} : x == x ? result : x;
 }
 
 /// Sine and cosine within 2e-7 for |angle| < 2^30. The multiple of pi/2 is taken off in double, so that

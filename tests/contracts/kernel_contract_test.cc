@@ -317,7 +317,8 @@ TEST(AttentionKernel, DamageShowsWhereItIsVisible) {
         const mx::array is_nan = mx::isnan(kernels::attention(q, k, normal({1, 1, 70, 16}, 59), 0.3F,
                                                               tensor::Mask::causal(), runtime(2, products)));
         const mx::array expected = mx::broadcast_to(
-            mx::reshape(mx::equal(mx::arange(length), mx::array(length - 1)), {1, 1, length, 1}), is_nan.shape());
+            mx::reshape(mx::equal(mx::arange(length), mx::array(length - 1)), {1, 1, length, 1}),
+            is_nan.shape());
         EXPECT_TRUE(mx::array_equal(is_nan, expected).item<bool>()) << length;
       }
     }

@@ -127,7 +127,12 @@ float weigh_tile(Floats* scores, int blocks, int first, int count, int visible_f
     best = max(best, score);
   }
   const float tile_largest = largest(best);
-  if (tile_largest == kMinusInfinity) return -1.0F;
+  if (tile_largest == kMinusInfinity) {
+    // Nothing is visible, or what is visible is damaged and the maximum has forgotten it.
+    for (int block = 0; block < blocks; ++block)
+      row.sum += sum(scores[block] == scores[block] ? Floats{} : scores[block]);
+    return -1.0F;
+  }
   const float largest_now = row.largest > tile_largest ? row.largest : tile_largest;
   const float factor =
       row.largest == kMinusInfinity ? 0.0F : exp_nonpositive(broadcast(row.largest - largest_now))[0];
@@ -326,9 +331,12 @@ void merge_attention(const float* partial, const float* stats, int parts, std::s
   }
   std::memset(out, 0, dim * sizeof(float));
   float total = 0.0F;
-  for (int part = 0; part < parts && largest != kMinusInfinity; ++part) {
+  for (int part = 0; part < parts; ++part) {
     const float* stat = stats + static_cast<std::size_t>(part) * part_rows * 2;
-    if (stat[0] == kMinusInfinity) continue;
+    if (stat[0] == kMinusInfinity) {
+      total += stat[1];  // 0, or NaN
+      continue;
+    }
     const float factor = exp_nonpositive(broadcast(stat[0] - largest))[0];
     total += factor * stat[1];
     const float* from = partial + static_cast<std::size_t>(part) * part_rows * dim;

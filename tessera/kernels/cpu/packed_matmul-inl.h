@@ -268,11 +268,13 @@ void prepare_floats(const PrepareTask& task) {
       float unit = 0.0F;
       if (task.products == Products::kInt8) {
         Floats most{};
+        Floats nothing{};  // NaN where a value is not finite: the maximum may forget it
         for (int i = 0; i < group; i += kLanes) {
           const Floats value = load<Floats>(x + i);
           most = max(most, value > 0.0F ? value : -value);
+          nothing += value - value;
         }
-        unit = int8_unit(largest(most));
+        unit = int8_unit(largest(most)) + sum(nothing);
       }
       const float inverse = unit > 0.0F ? 1.0F / unit : 0.0F;
       Floats total{};

@@ -59,8 +59,8 @@ inline To bit_cast(const From& from) {
 
 inline Floats broadcast(float value) { return value - Floats{}; }
 
-/// The larger of each lane; NaN where either is: what is damaged must not come out as a number.
-inline Floats max(Floats a, Floats b) { return a > b || a != a ? a : b; }
+/// The larger of each lane. Of a NaN and a number it may be either.
+inline Floats max(Floats a, Floats b) { return a > b ? a : b; }
 
 /// To the nearest bfloat16, ties to even; infinities stay, NaN stays NaN.
 inline Floats round_to_bfloat16(Floats x) {
@@ -80,14 +80,14 @@ inline float sum(const Floats& x) {
 
 inline float largest(const Floats& x) {
   float result = x[0];
-  for (int i = 1; i < kLanes; ++i) result = x[i] > result || x[i] != x[i] ? x[i] : result;
+  for (int i = 1; i < kLanes; ++i) result = x[i] > result ? x[i] : result;
   return result;
 }
 
 /// e^x for x <= 0 within 2 units in the last place; below -87 the result is 0. NaN stays NaN.
 /// x = n ln 2 + r with |r| <= ln 2 / 2, e^r by its Taylor polynomial of degree 6 (remainder 2e-7 r^7/r).
 inline Floats exp_nonpositive(Floats x) {
-  const Floats clamped = max(x, broadcast(-87.0F));
+  const Floats clamped = x < -87.0F ? broadcast(-87.0F) : x;
   constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to a whole number
   const Floats shifted = clamped * broadcast(1.44269504F) + broadcast(kRound);
   const Floats n = shifted - broadcast(kRound);
@@ -102,7 +102,8 @@ inline Floats exp_nonpositive(Floats x) {
   p = p * r + broadcast(1.0F);
   const Ints exponent = (bit_cast<Ints>(shifted) - static_cast<int32_t>(0x4B400000)) << 23;
   const Floats result = bit_cast<Floats>(bit_cast<Ints>(p) + exponent);
-  return x < -87.0F ? Floats{} : x == x ? result : x;
+  // The exponent's integer arithmetic may turn a NaN into a number; a term of 0 brings it back.
+  return x < -87.0F ? Floats{} : result + r * broadcast(0.0F);
 }
 
 /// Sine and cosine within 2e-7 for |angle| < 2^30. The multiple of pi/2 is taken off in double, so that

@@ -148,8 +148,8 @@ void ThreadPool::work(int thread) {
 void ThreadPool::run(int n_tasks, const std::function<void(int)>& task) {
   if (n_tasks <= 0) return;
   TESSERA_CHECK(static_cast<uint64_t>(n_tasks) < kTaskMask);
-  if (n_tasks == 1) return task(0);  // not worth anyone's attention
   const std::lock_guard lock(run_mutex_);
+  if (n_tasks == 1) return task(0);  // not worth waking anyone
   task_ = &task;
   failure_ = nullptr;
   unfinished_.store(static_cast<uint32_t>(n_tasks), std::memory_order_relaxed);

@@ -12,7 +12,7 @@ namespace mx = mlx::core;
 
 // Long enough that decoding a weight once for all rows pays; a layer of one, the unit of cancellation,
 // takes some tens of milliseconds of a small model.
-constexpr int kCpuPrefillChunk = 512;
+constexpr int kCpuPrefillChunk = 256;
 
 uint64_t mebibytes(uint64_t bytes) { return (bytes + (1 << 20) - 1) >> 20; }
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::align_val_t kLine{64};
 // What a thread keeps: blocks of up to this size, a few of each power of two.
-constexpr std::size_t kLargestKept = std::size_t{4} << 20;
+constexpr std::size_t kLargestKept = std::size_t{32} << 20;
 constexpr std::size_t kKeptPerSize = 4;
 constexpr std::size_t kSmallest = 256;
 
@@ -46,7 +46,7 @@ class Shelf {
   }
 
   // 256 bytes to kLargestKept.
-  std::array<std::array<std::byte*, kKeptPerSize>, 15> kept_{};
+  std::array<std::array<std::byte*, kKeptPerSize>, 18> kept_{};
 };
 
 Shelf& shelf() {

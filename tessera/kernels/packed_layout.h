@@ -35,7 +35,7 @@ struct PackedLayout {
   TESSERA_ALWAYS_INLINE bool is_quantized() const { return bits > 0; }
   TESSERA_ALWAYS_INLINE std::size_t type_bytes() const { return type == PackedType::kFloat32 ? 4 : 2; }
   TESSERA_ALWAYS_INLINE int tiles() const { return (rows + kLanes - 1) / kLanes; }
-  TESSERA_ALWAYS_INLINE int groups() const { return columns / group_size; }
+  TESSERA_ALWAYS_INLINE int groups() const { return is_quantized() ? columns / group_size : 0; }
   TESSERA_ALWAYS_INLINE std::size_t group_code_bytes() const {
     return static_cast<std::size_t>(group_size) * static_cast<std::size_t>(bits) / 8 * kLanes;
   }

@@ -1,22 +1,21 @@
 // The fused halves of a layer against their composed form, on every instruction set of this processor.
 #include "tessera/kernels/fused_halves.h"
 
-#include <functional>
-
 #include "tessera/error.h"
 #include "tessera/kernels/activation.h"
 #include "tessera/kernels/attention.h"
-#include "tessera/kernels/cpu/targets.h"
 #include "tessera/kernels/matmul.h"
 #include "tessera/kernels/norm.h"
 #include "tessera/kernels/rope.h"
 #include "tests/arrays.h"
+#include "tests/contracts/each_target.h"
 
 namespace tessera {
 namespace {
 
 using kernels::Products;
 using test::close;
+using test::for_each_target;
 using test::normal;
 namespace mx = mlx::core;
 
@@ -150,15 +149,6 @@ kernels::RowAdapters adapters_of(const kernels::Projection& p, int batch, uint64
   }
   adapters.emplace_back(std::nullopt);
   return adapters;
-}
-
-void for_each_target(const std::function<void()>& check) {
-  for (const auto& target : kernels::cpu::targets()) {
-    if (!target.is_supported()) continue;
-    SCOPED_TRACE(target.name);
-    const kernels::cpu::ForcedTarget forced(target.name);
-    check();
-  }
 }
 
 void check_attention_half() {

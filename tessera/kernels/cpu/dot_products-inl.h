@@ -396,7 +396,7 @@ DotTile dot_tile_for(const PackedLayout& layout, Products products) {
 template <int kRows>
 void dot_few_rows(const PackedMatmulTask& task, int first_row) {
   const DotTile dot = dot_tile_for<kRows>(task.layout, task.products);
-  const std::size_t groups = task.layout.is_quantized() ? static_cast<std::size_t>(task.layout.groups()) : 0;
+  const auto groups = static_cast<std::size_t>(task.layout.groups());
   const Operand x = task.x.from_row(static_cast<std::size_t>(first_row), groups);
   Floats sums[kRows];
   for (int tile = task.first_tile; tile < task.last_tile; ++tile) {
@@ -484,7 +484,7 @@ struct DotSum<true> {
 template <int kRows, int kTiles, bool kIsInt8, bool kIsDense>
 void multiply_strip(const PackedMatmulTask& task, const Strip& strip, int first_tile, int first_row,
                     std::size_t first_word, std::size_t first_group, bool is_first, bool is_last) {
-  const std::size_t groups = kIsDense ? 0 : static_cast<std::size_t>(task.layout.groups());
+  const auto groups = static_cast<std::size_t>(task.layout.groups());
   const auto n = static_cast<std::size_t>(task.layout.rows);
   const int column = first_tile * kLanes;
   float* y = task.y + static_cast<std::size_t>(first_row) * n + static_cast<std::size_t>(column);

@@ -54,7 +54,12 @@ class LowRankRun {
     }
   }
 
-  bool is_absent() const { return rows_.empty(); }
+  /// project() and add() for all columns, where there are terms at all.
+  void apply(const float* x, float* y, int length, int columns) {
+    if (rows_.empty()) return;
+    project(x, length);
+    add(y, length, 0, columns);
+  }
 
   /// x [m, K] of rows with `length` tokens each. Once before add().
   void project(const float* x, int length) {
@@ -111,9 +116,7 @@ class LowRankRun {
 void prepare_normed(base::ThreadPool& pool, const OperandSet& operands, const float* x, int m, int columns,
                     const std::optional<mx::array>& norm, float eps, float* normed) {
   const auto n = static_cast<std::size_t>(columns);
-  pool.run((m + kRowsPerTask - 1) / kRowsPerTask, [&](int block) {
-    const int first = block * kRowsPerTask;
-    const int count = std::min(kRowsPerTask, m - first);
+  for_each_row_block(pool, m, [&](int first, int count) {
     for (int row = first; row < first + count; ++row) {
       const std::size_t at = static_cast<std::size_t>(row) * n;
       if (norm)
@@ -134,6 +137,23 @@ struct Activations {
 
   int m() const { return batch * length; }
 };
+
+/// The projection that ends a half: x [m, K] to its result, with the residual and the adapters' terms.
+void project_out(base::ThreadPool& pool, const Projection& projection, const float* x,
+                 const Activations& activations, LowRankRun& adapters) {
+  const int m = activations.m();
+  std::vector<float> residual_storage;
+  const OperandSet operands({&projection.matrix}, m);
+  operands.prepare(pool, x);
+  multiply(pool,
+           {{.matrix = &projection.matrix,
+             .x = operands.of(0),
+             .y = activations.y,
+             .bias = floats(projection.bias),
+             .residual = activations.residual ? activations.residual->get(residual_storage) : nullptr}},
+           m);
+  adapters.apply(x, activations.y, activations.length, projection.matrix.layout.rows);
+}
 
 struct AttentionWork {
   std::shared_ptr<const AttentionHalf> half;
@@ -191,7 +211,7 @@ void AttentionWork::run() {
   const auto k_width = static_cast<std::size_t>(weights.k.matrix.layout.rows);
   const auto v_width = static_cast<std::size_t>(weights.v.matrix.layout.rows);
   const auto attended_width = static_cast<std::size_t>(weights.n_heads * shape.value_dim);
-  std::vector<float> x_storage, residual_storage;
+  std::vector<float> x_storage;
   const float* x = activations.x.get(x_storage);
   if (length == 1) {
     for (const KvSlot::Row& row : rows) prefetch_position(shape, *row.table, row.position);
@@ -215,14 +235,9 @@ void AttentionWork::run() {
               {.matrix = &weights.v.matrix, .x = operands.of(2), .y = v, .bias = floats(weights.v.bias)}},
              m);
   }
-  const auto add_adapter = [&](LowRankRun& adapters, const float* input, float* output, std::size_t width) {
-    if (adapters.is_absent()) return;
-    adapters.project(input, length);
-    adapters.add(output, length, 0, static_cast<int>(width));
-  };
-  add_adapter(q_adapters, normed, q, q_width);
-  add_adapter(k_adapters, normed, k, k_width);
-  add_adapter(v_adapters, normed, v, v_width);
+  q_adapters.apply(normed, q, length, static_cast<int>(q_width));
+  k_adapters.apply(normed, k, length, static_cast<int>(k_width));
+  v_adapters.apply(normed, v, length, static_cast<int>(v_width));
 
   rotate_and_append(pool, q, k, v);
 
@@ -246,16 +261,7 @@ void AttentionWork::run() {
   }
   run_attention(attention, pool);
 
-  const OperandSet operands({&weights.o.matrix}, m);
-  operands.prepare(pool, attended);
-  multiply(pool,
-           {{.matrix = &weights.o.matrix,
-             .x = operands.of(0),
-             .y = activations.y,
-             .bias = floats(weights.o.bias),
-             .residual = activations.residual ? activations.residual->get(residual_storage) : nullptr}},
-           m);
-  add_adapter(o_adapters, attended, activations.y, static_cast<std::size_t>(columns));
+  project_out(pool, weights.o, attended, activations, o_adapters);
 }
 
 struct MlpWork {
@@ -275,7 +281,7 @@ void MlpWork::run() {
   const int columns = weights.gate.matrix.layout.columns;
   const int inner = weights.gate.matrix.layout.rows;
   const auto inner_width = static_cast<std::size_t>(inner);
-  std::vector<float> x_storage, residual_storage;
+  std::vector<float> x_storage;
   const float* x = activations.x.get(x_storage);
 
   const Scratch memory(rows_m * (static_cast<std::size_t>(columns) + 2 * inner_width) * sizeof(float));
@@ -285,8 +291,8 @@ void MlpWork::run() {
 
   const OperandSet operands({&weights.gate.matrix, &weights.up.matrix}, m);
   prepare_normed(pool, operands, x, m, columns, weights.norm, weights.norm_eps, normed);
-  if (!gate_adapters.is_absent()) gate_adapters.project(normed, length);
-  if (!up_adapters.is_absent()) up_adapters.project(normed, length);
+  gate_adapters.project(normed, length);
+  up_adapters.project(normed, length);
   // The same rows of both matrices go together, so that the gate is applied while they are near.
   std::vector<std::pair<int, int>> pieces;
   for_each_piece(weights.gate.matrix.layout, 2 * m, pool.threads(),
@@ -310,19 +316,7 @@ void MlpWork::run() {
     }
   });
 
-  const OperandSet down_operands({&weights.down.matrix}, m);
-  down_operands.prepare(pool, gate);
-  multiply(pool,
-           {{.matrix = &weights.down.matrix,
-             .x = down_operands.of(0),
-             .y = activations.y,
-             .bias = floats(weights.down.bias),
-             .residual = activations.residual ? activations.residual->get(residual_storage) : nullptr}},
-           m);
-  if (!down_adapters.is_absent()) {
-    down_adapters.project(gate, length);
-    down_adapters.add(activations.y, length, 0, columns);
-  }
+  project_out(pool, weights.down, gate, activations, down_adapters);
 }
 
 /// x, then the residual where there is one.

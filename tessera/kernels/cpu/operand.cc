@@ -22,6 +22,13 @@ std::size_t matmul_scratch_bytes(const PackedLayout& layout, int m) {
   return std::max(columns * PackedLayout::kLanes * sizeof(float), strip);
 }
 
+void for_each_row_block(base::ThreadPool& pool, int m, const std::function<void(int, int)>& visit) {
+  pool.run((m + kRowsPerTask - 1) / kRowsPerTask, [&](int block) {
+    const int first = block * kRowsPerTask;
+    visit(first, std::min(kRowsPerTask, m - first));
+  });
+}
+
 OperandSet::OperandSet(const std::vector<const PackedMatrix*>& matrices, int m) : m_(m) {
   for (const PackedMatrix* pointer : matrices) {
     const PackedMatrix& matrix = *pointer;
@@ -37,8 +44,7 @@ OperandSet::OperandSet(const std::vector<const PackedMatrix*>& matrices, int m) 
     products_.push_back(products);
     const auto rows = static_cast<std::size_t>(m);
     const std::size_t row_bytes = static_cast<std::size_t>(matrix.layout.columns) * sizeof(float);
-    const std::size_t groups =
-        matrix.layout.is_quantized() ? static_cast<std::size_t>(matrix.layout.groups()) : 0;
+    const auto groups = static_cast<std::size_t>(matrix.layout.groups());
     memory_.push_back(std::make_unique<Scratch>(rows * (row_bytes + 2 * groups * sizeof(float))));
     std::byte* const values = memory_.back()->data();
     float* const sums = reinterpret_cast<float*>(values + rows * row_bytes);
@@ -49,7 +55,7 @@ OperandSet::OperandSet(const std::vector<const PackedMatrix*>& matrices, int m) 
 void OperandSet::prepare_rows(int first, int count, const float* x) const {
   for (std::size_t format = 0; format < layouts_.size(); ++format) {
     const PackedLayout& layout = layouts_[format];
-    const std::size_t groups = layout.is_quantized() ? static_cast<std::size_t>(layout.groups()) : 0;
+    const auto groups = static_cast<std::size_t>(layout.groups());
     target().prepare_rows({.layout = layout,
                            .products = products_[format],
                            .x = x,
@@ -60,9 +66,8 @@ void OperandSet::prepare_rows(int first, int count, const float* x) const {
 
 void OperandSet::prepare(base::ThreadPool& pool, const float* x) const {
   const auto columns = static_cast<std::size_t>(layouts_.front().columns);
-  pool.run((m_ + kRowsPerTask - 1) / kRowsPerTask, [&](int block) {
-    const int first = block * kRowsPerTask;
-    prepare_rows(first, std::min(kRowsPerTask, m_ - first), x + static_cast<std::size_t>(first) * columns);
+  for_each_row_block(pool, m_, [&](int first, int count) {
+    prepare_rows(first, count, x + static_cast<std::size_t>(first) * columns);
   });
 }
 

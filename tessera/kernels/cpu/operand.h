@@ -1,6 +1,7 @@
 // Activations made ready for products with packed matrices.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -12,6 +13,9 @@ namespace tessera::kernels::cpu {
 
 /// Rows that are worth a task of their own.
 inline constexpr int kRowsPerTask = 16;
+
+/// Calls visit(first, count) for blocks of so many of m rows, a block per task.
+void for_each_row_block(base::ThreadPool& pool, int m, const std::function<void(int, int)>& visit);
 
 /// The operands of m rows for several matrices of K columns: one for each format that they read.
 class OperandSet {
